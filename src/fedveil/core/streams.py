@@ -1,0 +1,98 @@
+"""Independent random streams, addressed by (purpose, round, client, step).
+
+Every random decision has an address, so it does not matter in which order, in which chunk or on which worker the
+work is done, and a resumed run draws what the interrupted one would have drawn. Bits come from AES-256 in
+counter mode: the address is the counter block, the key belongs to the run.
+
+Two keys are told apart. A *seed* makes a run reproducible and therefore not private. Without a seed the key comes
+from the operating system's secure source and never touches the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import struct
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+
+class Purpose(StrEnum):
+    """What a stream is for; each purpose has a key of its own."""
+
+    PARTITION = "partition"
+    INITIAL = "initial model"
+    COHORT = "cohort"
+    BATCH = "batch"
+    DROPOUT = "dropout"
+    EXAMPLE_NOISE = "example noise"
+    ROW_NOISE = "row noise"
+
+
+@dataclass(frozen=True)
+class Address:
+    """Which stream of a purpose."""
+
+    round: int = 0
+    client: int = 0
+    step: int = 0
+
+
+NOWHERE = Address()
+"""The address of draws that belong to no round."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """All random streams of one run, from one 32-byte key."""
+
+    key: bytes = field(repr=False)
+    seeded: bool
+
+    @staticmethod
+    def from_seed(seed: int) -> Streams:
+        """Reproducible streams: for tests and experiments, never for a private run."""
+        return Streams(key=hashlib.blake2b(f"fedveil seed {seed}".encode(), digest_size=32).digest(), seeded=True)
+
+    @staticmethod
+    def from_system() -> Streams:
+        """Streams keyed from the operating system's secure source."""
+        return Streams(key=secrets.token_bytes(32), seeded=False)
+
+    def _purpose_key(self, purpose: Purpose) -> bytes:
+        return hashlib.blake2b(purpose.encode(), key=self.key, digest_size=32).digest()
+
+    @cached_property
+    def _ciphers(self) -> dict[Purpose, CipherContext]:
+        return {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"key": self.key, "seeded": self.seeded}  # cipher contexts stay in their process
+
+    def fill(self, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
+        """Write `len(zeros)` random bytes of the stream at `address` into `out`.
+
+        `zeros` is the plain text (all zero) whose encryption is the key stream; the caller keeps it.
+        """
+        counter = struct.pack(">IIII", address.round, address.client, address.step, 0)
+        cipher = self._ciphers.get(purpose)
+        if cipher is None:
+            cipher = Cipher(algorithms.AES(self._purpose_key(purpose)), modes.CTR(counter)).encryptor()
+            self._ciphers[purpose] = cipher
+        else:
+            cipher.reset_nonce(counter)
+        cipher.update_into(zeros, out)
+
+    def generator(self, purpose: Purpose, address: Address = NOWHERE) -> np.random.Generator:
+        """A NumPy generator for sampling decisions (cohorts, batches, initial weights)."""
+        word = struct.pack(">III", address.round, address.client, address.step)
+        digest = hashlib.blake2b(word, key=self._purpose_key(purpose), digest_size=16).digest()
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "big")))
+
+    def integer(self, purpose: Purpose, address: Address = NOWHERE) -> int:
+        """A 63-bit seed for a generator that takes nothing else (torch's own)."""
+        return int(self.generator(purpose, address).integers(2**63))

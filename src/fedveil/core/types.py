@@ -1,0 +1,113 @@
+"""The words every part of the system shares: units, views, declarations, receipts, observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from torch import Tensor
+
+
+class Unit(StrEnum):
+    """Of what a guarantee speaks: one example of one client, or everything one client holds."""
+
+    RECORD = "record"
+    CLIENT = "client"
+
+
+class View(StrEnum):
+    """Against whom a guarantee holds: what an adversary is able to look at."""
+
+    ON_DEVICE = "on_device"  # each example's gradient while a client trains (type-2 leakage)
+    CLIENT = "client"  # the finished update on the device, before it leaves (type-1)
+    SERVER = "server"  # each client's update as it arrives (type-0)
+    PEER = "peer"  # the models another client receives in the rounds it takes part in
+    RELEASED = "released"  # every published global model
+
+
+@dataclass(frozen=True)
+class Population:
+    """Who takes part: `records[i]` is the number of records of client `i`, a public fact."""
+
+    records: tuple[int, ...]
+
+    @property
+    def clients(self) -> int:
+        return len(self.records)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one client's batches of a round were drawn, as far as privacy amplification cares.
+
+    `kind` is `poisson`, `without-replacement` or `partition`; `records` is N_i and `batch` the declared B (for
+    Poisson the expected one), so the rate is B/N_i. `cap` is the number of slots a batch has; only a Poisson
+    batch can overflow it. `uses` bounds how often one record can be drawn in the round.
+    """
+
+    kind: str
+    records: int
+    batch: int
+    cap: int
+    uses: int
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a mechanism says it does to one client in one round. The accountant reads nothing else.
+
+    One step adds N(0, `sum_std`²) per coordinate to a sum in which one `unit` can change at most `sensitivity`
+    (L2); `steps` such steps are made. `row_std` is the noise each single row carries by itself (0 where only the
+    sum is noisy). `bound` is the clipping bound C_t behind the sensitivity.
+    """
+
+    place: str
+    unit: Unit
+    steps: int
+    bound: float
+    sensitivity: float
+    sum_std: float
+    row_std: float
+    sampling: Sampling
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a mechanism really did: its declaration as executed, and the noise as measured on the tensors.
+
+    `measured_std` is the root mean square of (after − before) over the coordinates of the first step.
+    `draws` counts the Gaussian coordinates added over all steps.
+    """
+
+    round: int
+    client: int
+    did: Declaration
+    measured_std: float
+    draws: int
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Which views an observer asks for, and (on the device) in which local steps."""
+
+    views: frozenset[View] = frozenset()
+    steps: frozenset[int] = frozenset({0})
+
+    def wants(self, view: View) -> bool:
+        return view in self.views
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one view shows of one client in one round: the very tensors of the training.
+
+    `on_device`: the sanitised gradients `[B, P]` of local step `step`; `client` and `server`: the update `[P]`.
+    `start` is the public model `[P]` the client began that step or round with (on the device: its current model).
+    """
+
+    view: View
+    round: int
+    client: int
+    step: int | None
+    start: Tensor
+    tensors: Tensor

@@ -1,0 +1,246 @@
+"""One client's local work, as one pure function.
+
+It is written for K clients side by side (`[K, P]` parameters); K = 1 is a single client, plainly or at a real site.
+How the gradients are computed is the business of the `Gradients` it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.core.types import Observation, Receipt, Taps, View
+from fedveil.engine.general import scale_rows, sum_rows
+from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
+from fedveil.engine.sites import Sites
+from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.noise import NoiseSource
+from fedveil.method import Method
+
+NO_TAPS = Taps()
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What the server sends to the clients of a round."""
+
+    round: int
+    parameters: Tensor  # [P]
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """What K clients send back, and what the simulation records about them (`statistics` never leave a real site)."""
+
+    clients: tuple[int, ...]
+    updates: Tensor  # [K, P]
+    receipts: tuple[Receipt, ...]
+    statistics: Statistics
+    observations: tuple[Observation, ...] = ()
+
+    def first(self, count: int) -> Uploads:
+        """The uploads of the first `count` clients."""
+        if count == len(self.clients):
+            return self
+        statistics = self.statistics
+        return Uploads(
+            clients=self.clients[:count],
+            updates=self.updates[:count],
+            receipts=self.receipts[:count],
+            statistics=Statistics(statistics.losses[:count], statistics.norms[:count], statistics.rejected[:count]),
+            observations=tuple(o for index, o in enumerate(self.observations) if index % len(self.clients) < count),
+        )
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Training diagnostics per client, computed from raw data: for researchers, not for release."""
+
+    losses: Tensor  # [K] mean training loss over the steps
+    norms: Tensor  # [K, M] mean gradient norm of each layer before clipping (zeros when nothing was clipped)
+    rejected: Tensor  # [K] examples whose gradient was not finite
+
+
+def joined(parts: Sequence[Uploads]) -> Uploads:
+    """Several uploads as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Uploads(
+        clients=tuple(client for part in parts for client in part.clients),
+        updates=torch.cat([part.updates for part in parts]),
+        receipts=tuple(receipt for part in parts for receipt in part.receipts),
+        statistics=Statistics(
+            losses=torch.cat([part.statistics.losses for part in parts]),
+            norms=torch.cat([part.statistics.norms for part in parts]),
+            rejected=torch.cat([part.statistics.rejected for part in parts]),
+        ),
+        observations=tuple(observation for part in parts for observation in part.observations),
+    )
+
+
+@torch.no_grad()
+def local_work(
+    method: Method,
+    broadcast: Broadcast,
+    sites: Sites,
+    clients: Sequence[int],
+    *,
+    gradients: Gradients,
+    streams: Streams,
+    noise: NoiseSource,
+    taps: Taps = NO_TAPS,
+) -> Uploads:
+    """Start from the broadcast model, make the method's local steps, return the change.
+
+    The `clients` must be alike in number of steps, slots and declared batch size (`batched.py` sees to it). Each
+    step: draw a batch, sum the (clipped) per-example gradients, add the noise, divide by the declared batch size, let
+    the optimiser step. Everything behind the noise is post-processing.
+    """
+    draws = sites.draw(method, broadcast.round, clients, streams)
+    count, layout = len(clients), gradients.layout
+    rate = method.local.rate.at(broadcast.round, method.rounds)
+    sanitiser = None if method.example is None else Sanitiser(method, method.example, broadcast.round, draws.declared)
+    start = broadcast.parameters.expand(count, -1)
+    parameters, state = start, method.local.optimiser.initial(start)
+    losses, rejected = torch.zeros(count), torch.zeros(count, dtype=torch.int64)
+    norms = torch.zeros(count, layout.group_count)
+    observations: list[Observation] = []
+
+    for step in range(draws.steps):
+        addresses = [Address(broadcast.round, client, step) for client in clients]
+        batch = sites.batch(draws, step, _seeds(gradients, streams, addresses))
+        tapped = taps.wants(View.ON_DEVICE) and step in taps.steps
+        if tapped:
+            rows, sums = _tapped_step(gradients, parameters, batch, sanitiser, noise, addresses)
+            observations += [
+                Observation(View.ON_DEVICE, broadcast.round, client, step, parameters[k].clone(), rows[k])
+                for k, client in enumerate(clients)
+            ]
+        else:
+            sums = gradients.sums(parameters, batch, None if sanitiser is None else sanitiser.factors)
+            if sanitiser is not None:
+                sanitiser.noised_sums(sums.total, noise, addresses)
+        losses += sums.losses
+        rejected += sums.rejected
+        if sums.norms is not None:
+            norms += sums.norms.sum(dim=1)
+        gradient = sums.total.div_(draws.declared)
+        if method.local.decay:
+            gradient = gradient.add_(parameters, alpha=method.local.decay)
+        parameters, state = method.local.optimiser.apply(parameters, gradient, state, rate, step)
+
+    updates = parameters - start
+    for view in (View.CLIENT, View.SERVER):  # nothing happens to an update between the device and the server
+        if taps.wants(view):
+            observations += [
+                Observation(view, broadcast.round, client, None, broadcast.parameters, updates[k])
+                for k, client in enumerate(clients)
+            ]
+    records = max(draws.steps * draws.declared, 1)
+    return Uploads(
+        clients=tuple(clients),
+        updates=updates,
+        receipts=() if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count),
+        statistics=Statistics(losses / records, norms / records, rejected),
+        observations=tuple(observations),
+    )
+
+
+class Sanitiser:
+    """Clips and noises the steps of one round and keeps the tally that becomes the receipts."""
+
+    def __init__(self, method: Method, mechanism: Gaussian, round: int, batch: int) -> None:
+        self._method, self._mechanism, self._round, self._batch = method, mechanism, round, batch
+        self._bound = mechanism.clip.at(round, method.rounds)
+        self._steps, self._draws = 0, 0
+        self._measured = torch.zeros(0)
+        self.factors: Factors = partial(mechanism.clip.factors, bound=self._bound)
+
+    def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
+        """Noise on the clipped sums `[K, P]`, in place."""
+        before = sums.clone() if self._steps == 0 else None
+        self._mechanism.add_to_sums(sums, bound=self._bound, batch=self._batch, source=noise, addresses=addresses)
+        self._tally(before, sums, sums.shape[-1])
+        return sums
+
+    def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
+        """Noise on every clipped row `[K, B, P]`, in place; their sum carries the declared noise."""
+        before = rows.sum(dim=1) if self._steps == 0 else None
+        self._mechanism.add_to_rows(rows, bound=self._bound, source=noise, addresses=addresses)
+        self._tally(before, rows.sum(dim=1) if before is not None else rows, rows.shape[1] * rows.shape[2])
+        return rows
+
+    @property
+    def noises_rows(self) -> bool:
+        return self._mechanism.noise == "row"
+
+    def _tally(self, before: Tensor | None, after: Tensor, coordinates: int) -> None:
+        if before is not None:
+            self._measured = (after - before).square().mean(dim=-1).sqrt()
+        self._steps += 1
+        self._draws += coordinates if self._mechanism.sigma > 0 else 0
+
+    def receipts(self, clients: Sequence[int], records: Sequence[int], layers: int) -> tuple[Receipt, ...]:
+        """What was done to each client, from what was executed."""
+        return tuple(
+            Receipt(
+                round=self._round,
+                client=client,
+                did=self._mechanism.declare(
+                    place="example",
+                    bound=self._bound,
+                    layers=layers,
+                    steps=self._steps,
+                    sampling=self._method.batch.sampling(held, self._steps),
+                ),
+                measured_std=float(self._measured[k]),
+                draws=self._draws,
+            )
+            for k, (client, held) in enumerate(zip(clients, records, strict=True))
+        )
+
+
+def check_taps(method: Method, taps: Taps) -> None:
+    """Refuse a view that the method cannot show honestly."""
+    unseen = taps.views - {View.ON_DEVICE, View.CLIENT, View.SERVER}
+    if unseen:
+        raise FedveilError(f"views: {', '.join(sorted(unseen))} is not a view of a client's work")
+    noisy_rows = method.example is not None and method.example.noise == "row"
+    if taps.wants(View.ON_DEVICE) and noisy_rows and method.batch.kind == "poisson":
+        raise FedveilError(
+            "views: on_device rows with noise of their own exist only for batches of fixed size;"
+            " a Poisson batch's noise is drawn on the sum for the declared size"
+        )
+
+
+def _tapped_step(
+    gradients: Gradients,
+    parameters: Tensor,
+    batch: Batch,
+    sanitiser: Sanitiser | None,
+    noise: NoiseSource,
+    addresses: list[Address],
+) -> tuple[Tensor, Sums]:
+    """A step whose rows somebody looks at: the rows as the device holds them `[K, B, P]`, and their (noisy) sum."""
+    raw = gradients.rows(parameters, batch)
+    if sanitiser is None:
+        return raw.rows, sum_rows(raw, None, gradients.layout)
+    rows = scale_rows(raw, sanitiser.factors, gradients.layout)
+    if sanitiser.noises_rows:
+        total = sanitiser.noised_rows(rows, noise, addresses).sum(dim=1)
+    else:
+        total = sanitiser.noised_sums(rows.sum(dim=1), noise, addresses)
+    return rows, Sums(total, raw.losses.sum(dim=-1), raw.norms, raw.rejected)
+
+
+def _seeds(gradients: Gradients, streams: Streams, addresses: list[Address]) -> tuple[int, ...] | None:
+    """Seeds for random layers, one per client, if the network has any."""
+    if not gradients.random:
+        return None
+    return tuple(streams.integer(Purpose.DROPOUT, address) for address in addresses)

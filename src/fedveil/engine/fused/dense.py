@@ -1,0 +1,67 @@
+"""A dense layer for many clients at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fedveil.engine.fused.stages import Layer
+from fedveil.engine.fused.workspace import Shelf
+
+
+class Dense(Layer):
+    """y = W x + b. A weight gradient is an outer product, so its norm needs only the two factors."""
+
+    def __init__(self, group: int, inputs: int, outputs: int, weight: slice, bias: slice | None) -> None:
+        self.group = group
+        self.inputs = inputs
+        self.outputs = outputs
+        self.weight = weight
+        self.bias = bias
+
+    def _matrix(self, parameters: Tensor) -> Tensor:
+        return parameters[:, self.weight].view(-1, self.outputs, self.inputs)
+
+    def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
+        shelf.kept["inputs"] = inputs
+        outputs = shelf.buffer("outputs", shelf.slots, self.outputs)
+        matrix = self._matrix(parameters).mT
+        if self.bias is None:
+            return torch.bmm(inputs, matrix, out=outputs)
+        return torch.baddbmm(parameters[:, None, self.bias], inputs, matrix, out=outputs)
+
+    def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
+        result = shelf.buffer("delta", shelf.slots, self.inputs)
+        return torch.bmm(delta, self._matrix(parameters), out=result)
+
+    def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
+        shelf.kept["delta"] = delta
+        sizes = torch.linalg.vector_norm(shelf.kept["inputs"], dim=-1)
+        if self.bias is not None:
+            sizes = sizes.square_().add_(1.0).sqrt_()
+        return torch.mul(sizes, torch.linalg.vector_norm(delta, dim=-1))
+
+    def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
+        scaled = shelf.buffer("scaled", shelf.slots, self.outputs)
+        torch.mul(shelf.kept["delta"], factors.unsqueeze(-1), out=scaled)
+        self._sum(scaled, total, shelf)
+
+    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
+        self._sum(delta, total, shelf)
+
+    def _sum(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
+        gradient = shelf.buffer("gradient", self.outputs, self.inputs)
+        torch.bmm(delta.mT, shelf.kept["inputs"], out=gradient)
+        total[:, self.weight].copy_(gradient.flatten(start_dim=1))
+        if self.bias is not None:
+            total[:, self.bias].copy_(delta.sum(dim=1))
+
+    def rows(self, rows: Tensor, shelf: Shelf) -> None:
+        delta, inputs = shelf.kept["delta"], shelf.kept["inputs"]
+        outer = delta.unsqueeze(-1) * inputs.unsqueeze(-2)
+        rows[:, :, self.weight] = outer.flatten(start_dim=2)
+        if self.bias is not None:
+            rows[:, :, self.bias] = delta
+
+    def floats(self) -> int:
+        return 2 * (self.inputs + self.outputs)

@@ -1,0 +1,167 @@
+"""The whole network: forward, loss, backward, and the rare case of numbers that are not finite."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from fedveil.core.parameters import Layout
+from fedveil.engine.fused.build import Unknown, stages_of
+from fedveil.engine.fused.stages import Layer, Stage
+from fedveil.engine.fused.workspace import Shelf, Workspace
+from fedveil.engine.gradients import Batch, Factors, Rows, Sums
+
+_CACHE_BYTES = 2 << 20
+_MOST_CLIENTS = 64
+
+
+class Fused:
+    """Gradients of a stack of known layers; implements `Gradients`.
+
+    `Sums.total` lives in memory of this object: it is the caller's, to change too, until the next call of
+    `sums`. An example whose loss or gradient norm is not finite is rejected: gradient, loss and norms are 0.
+    """
+
+    random = False
+
+    def __init__(self, layout: Layout, stages: list[Stage]) -> None:
+        self.layout = layout
+        self._stages = stages
+        self._first_layer = next(i for i, stage in enumerate(stages) if isinstance(stage, Layer))
+        self._workspace = Workspace(len(stages))
+
+    @staticmethod
+    def build(model: nn.Module, input_shape: tuple[int, ...]) -> Fused | None:
+        """None where the model has a part this path does not know; the caller then takes the general path."""
+        layout = Layout.of(model)
+        try:
+            return Fused(layout, stages_of(model, layout, input_shape))
+        except Unknown:
+            return None
+
+    def recommended_clients(self, batch: int) -> int:
+        """How many clients to compute at once: as many as a core's second-level cache holds."""
+        numbers = 3 * self.layout.size + batch * sum(stage.floats() for stage in self._stages)
+        return max(1, min(_MOST_CLIENTS, _CACHE_BYTES // (4 * numbers)))
+
+    @torch.no_grad()
+    def sums(self, parameters: Tensor, batch: Batch, factors: Factors | None) -> Sums:
+        shelves = self._workspace.shelves(*batch.labels.shape)
+        losses, delta = self._forward(parameters, batch, shelves)
+        total = shelves[-1].buffer("total", self.layout.size)
+        if factors is None:
+            return self._plain_sums(parameters, batch, shelves, losses, delta, total)
+        norms = self._measure(parameters, delta, shelves)
+        finite = torch.isfinite(norms).all(dim=-1).logical_and_(torch.isfinite(losses))
+        counted = finite & (batch.weights > 0)
+        norms = torch.where(counted.unsqueeze(-1), norms, 0.0)
+        scales = factors(norms) * batch.weights.unsqueeze(-1)
+        by_group = scales.permute(2, 0, 1).contiguous()
+        for stage, shelf in zip(self._stages, shelves, strict=False):
+            if isinstance(stage, Layer):
+                stage.collect(by_group[stage.group], total, shelf)
+        doubtful = _clients_with_any(finite.logical_not())
+        if doubtful is not None:
+            rows = self.rows(parameters[doubtful], _pick(batch, doubtful)).rows
+            total[doubtful] = self._weighted(rows, scales[doubtful])
+        return Sums(total, _sum_losses(losses, counted), norms, _rejected(counted, batch))
+
+    def _plain_sums(
+        self,
+        parameters: Tensor,
+        batch: Batch,
+        shelves: list[Shelf],
+        losses: Tensor,
+        delta: Tensor,
+        total: Tensor,
+    ) -> Sums:
+        """The sum without clipping. Per client, its own norm tells whether anything in it was not finite."""
+        delta.mul_(batch.weights.unsqueeze(-1))
+        for index in range(len(self._stages) - 1, self._first_layer - 1, -1):
+            stage, shelf = self._stages[index], shelves[index]
+            if isinstance(stage, Layer):
+                stage.accumulate(delta, total, shelf)
+            if index > self._first_layer:
+                delta = stage.backward(delta, parameters, shelf)
+        counted = batch.weights > 0
+        summed = _sum_losses(losses, counted)
+        rejected = torch.zeros_like(summed, dtype=torch.int64)
+        sizes = torch.linalg.vector_norm(total, dim=-1)
+        doubtful = _clients_with_any(torch.isfinite(sizes + losses.sum(dim=-1)).logical_not_().unsqueeze(-1))
+        if doubtful is not None:
+            some = _pick(batch, doubtful)
+            outcome = self.rows(parameters[doubtful], some)
+            scales = some.weights.unsqueeze(-1).expand(-1, -1, self.layout.group_count)
+            total[doubtful] = self._weighted(outcome.rows, scales)
+            summed[doubtful] = outcome.losses.sum(dim=-1)
+            rejected[doubtful] = outcome.rejected
+        return Sums(total, summed, None, rejected)
+
+    @torch.no_grad()
+    def rows(self, parameters: Tensor, batch: Batch) -> Rows:
+        shelves = self._workspace.shelves(*batch.labels.shape)
+        losses, delta = self._forward(parameters, batch, shelves)
+        norms = self._measure(parameters, delta, shelves)
+        rows = torch.empty(*batch.labels.shape, self.layout.size)
+        for stage, shelf in zip(self._stages, shelves, strict=False):
+            if isinstance(stage, Layer):
+                stage.rows(rows, shelf)
+        counted = torch.isfinite(norms).all(dim=-1) & torch.isfinite(losses) & (batch.weights > 0)
+        shown = counted.unsqueeze(-1)
+        return Rows(
+            rows=torch.where(shown, rows, 0.0),
+            losses=torch.where(counted, losses, 0.0),
+            norms=torch.where(shown, norms, 0.0),
+            rejected=_rejected(counted, batch),
+        )
+
+    def _forward(self, parameters: Tensor, batch: Batch, shelves: list[Shelf]) -> tuple[Tensor, Tensor]:
+        """Each example's cross-entropy `[K, B]` and its derivative by the logits `[K, B, classes]`."""
+        outputs = batch.inputs
+        for stage, shelf in zip(self._stages, shelves, strict=False):
+            outputs = stage.forward(outputs, parameters, shelf)
+        logs = torch.log_softmax(outputs, dim=-1)
+        # Padding may carry any label.
+        labels = (batch.labels * (batch.weights > 0)).unsqueeze(-1)
+        losses = logs.gather(-1, labels).squeeze(-1).neg_()
+        delta = shelves[-1].apart("delta", logs[0].numel())
+        torch.exp(logs.flatten(start_dim=1), out=delta)
+        delta = delta.view(logs.shape)
+        delta.scatter_add_(-1, labels, torch.full_like(losses, -1.0).unsqueeze(-1))
+        return losses, delta
+
+    def _measure(self, parameters: Tensor, delta: Tensor, shelves: list[Shelf]) -> Tensor:
+        """The backward pass; returns the norms `[K, B, M]` of each example's gradient, layer by layer."""
+        norms = torch.empty(*delta.shape[:2], self.layout.group_count)
+        for index in range(len(self._stages) - 1, self._first_layer - 1, -1):
+            stage, shelf = self._stages[index], shelves[index]
+            if isinstance(stage, Layer):
+                norms[:, :, stage.group] = stage.measure(delta, shelf)
+            if index > self._first_layer:
+                delta = stage.backward(delta, parameters, shelf)
+        return norms
+
+    def _weighted(self, rows: Tensor, scales: Tensor) -> Tensor:
+        """Sum over the batch of rows `[K, B, P]`, each layer times its scale `[K, B, M]`."""
+        parts = [
+            torch.bmm(scales[:, None, :, group], rows[:, :, where]).squeeze(1)
+            for group, where in enumerate(self.layout.group_slices)
+        ]
+        return torch.cat(parts, dim=-1)
+
+
+def _clients_with_any(marks: Tensor) -> Tensor | None:
+    """The indices of the clients with a mark in `[K, B]`, or None if there is not a single one."""
+    return marks.any(dim=-1).nonzero().squeeze(-1) if bool(marks.any()) else None
+
+
+def _pick(batch: Batch, clients: Tensor) -> Batch:
+    return Batch(batch.inputs[clients], batch.labels[clients], batch.weights[clients])
+
+
+def _sum_losses(losses: Tensor, counted: Tensor) -> Tensor:
+    return torch.where(counted, losses, 0.0).sum(dim=-1)
+
+
+def _rejected(counted: Tensor, batch: Batch) -> Tensor:
+    return (batch.weights > 0).logical_and_(counted.logical_not()).sum(dim=-1)

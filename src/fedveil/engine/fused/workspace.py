@@ -1,0 +1,57 @@
+"""Memory kept from one step to the next: fresh pages cost more than the arithmetic done on them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+from torch import Tensor
+
+_LANES = 16
+
+
+class Shelf:
+    """One stage's buffers for a fixed number of clients and slots, plus what it remembers between passes."""
+
+    def __init__(self, clients: int, slots: int) -> None:
+        self.clients = clients
+        self.slots = slots
+        self.kept: dict[str, Tensor] = {}
+        self._buffers: dict[str, Tensor] = {}
+
+    def buffer(self, name: str, *shape: int, fill: float | None = None) -> Tensor:
+        """The contiguous buffer `[clients, *shape]` of this name; `fill` is written once, when it is made."""
+        found = self._buffers.get(name)
+        if found is None:
+            found = torch.empty(self.clients, *shape)
+            if fill is not None:
+                found.fill_(fill)
+            self._buffers[name] = found
+        return found
+
+    def apart(self, name: str, size: int) -> Tensor:
+        """A buffer `[clients, size]` whose rows do not touch.
+
+        A loop over it starts afresh at every client, so each element meets the same code (vectorised, or
+        scalar in the tail) whatever the number of clients.
+        """
+        return self.buffer(name, (size // _LANES + 1) * _LANES)[:, :size]
+
+
+class Workspace:
+    """Shelves for the shapes seen last; the least recently used shape is dropped first."""
+
+    def __init__(self, stages: int, shapes_kept: int = 4) -> None:
+        self._stages = stages
+        self._shapes_kept = shapes_kept
+        self._shelves: OrderedDict[tuple[int, int], list[Shelf]] = OrderedDict()
+
+    def shelves(self, clients: int, slots: int) -> list[Shelf]:
+        """One shelf per stage, and a last one for the network as a whole."""
+        key = (clients, slots)
+        if key not in self._shelves:
+            self._shelves[key] = [Shelf(clients, slots) for _ in range(self._stages + 1)]
+            while len(self._shelves) > self._shapes_kept:
+                self._shelves.popitem(last=False)
+        self._shelves.move_to_end(key)
+        return self._shelves[key]

@@ -1,0 +1,118 @@
+"""The one training loop. Every method, runtime and test goes through it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.parameters import Layout
+from fedveil.core.streams import Streams
+from fedveil.core.types import Observation, Population, Receipt, Taps
+from fedveil.engine.batched import Evaluation
+from fedveil.engine.client import NO_TAPS, Broadcast, Uploads, check_taps
+from fedveil.engine.receipts import check_receipts
+from fedveil.engine.server import ServerState, Tally, close_round, open_round
+from fedveil.method import Method
+
+
+class Runtime(Protocol):
+    """Where clients' work is done: in this process, on local workers, or at real sites over a network."""
+
+    def train(self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps) -> Iterator[Uploads]:
+        """The uploads of the cohort, a few clients at a time, in an order that depends on the cohort only."""
+
+    def evaluate(self, state: ServerState) -> Evaluation:
+        """How good the global model is on the validation records."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A finished round that nobody has seen yet: pay for it (`receipts`), then publish `state`."""
+
+    state: ServerState
+    receipts: tuple[Receipt, ...]
+    cohort: tuple[int, ...]
+    summary: RoundSummary
+    observations: tuple[Observation, ...]
+
+    @property
+    def round(self) -> int:
+        return self.state.round - 1
+
+
+@dataclass(frozen=True)
+class RoundSummary:
+    """Diagnostics of a round. They come from raw data and raw updates: for researchers, not for release."""
+
+    clients: int
+    train_loss: float
+    update_norm: float
+    largest_update_norm: float
+    layer_norms: tuple[float, ...]
+    rejected: int  # examples whose gradient was not finite
+    rejected_updates: int  # clients whose whole update was not finite
+    seconds: float
+
+
+def rounds(
+    method: Method,
+    state: ServerState,
+    population: Population,
+    layout: Layout,
+    runtime: Runtime,
+    streams: Streams,
+    taps: Taps = NO_TAPS,
+) -> Iterator[Closed]:
+    """Train from `state` to the method's end, one closed round at a time.
+
+    Raises when a round's receipts do not match the method's declaration, before the round is handed out.
+    """
+    method.check(population)
+    check_taps(method, taps)
+    while state.round < method.rounds:
+        begun = time.perf_counter()
+        cohort, broadcast = open_round(method, state, population, streams)
+        tally, observations = Tally(layout.size, layout.group_count), list[Observation]()
+        for uploads in runtime.train(broadcast, cohort, taps):
+            tally.add(uploads)
+            observations += uploads.observations
+        check_receipts(
+            method,
+            population,
+            state.round,
+            cohort,
+            tally.receipts,
+            layers=layout.group_count,
+            coordinates=layout.size,
+        )
+        state = close_round(method, state, tally, population)
+        if not torch.isfinite(state.parameters).all():
+            raise FedveilError(
+                f"round {state.round - 1}: the model is no longer finite: training diverged; try a smaller local.rate"
+            )
+        yield Closed(
+            state,
+            tuple(tally.receipts),
+            tuple(cohort),
+            _summary(tally, time.perf_counter() - begun),
+            tuple(observations),
+        )
+
+
+def _summary(tally: Tally, seconds: float) -> RoundSummary:
+    clients = max(tally.clients, 1)
+    return RoundSummary(
+        clients=tally.clients,
+        train_loss=sum(tally.losses) / clients,
+        update_norm=sum(tally.update_norms) / max(len(tally.update_norms), 1),
+        largest_update_norm=max(tally.update_norms, default=0.0),
+        layer_norms=tuple(tally.layer_norms),
+        rejected=tally.rejected,
+        rejected_updates=tally.rejected_updates,
+        seconds=seconds,
+    )

@@ -1,0 +1,92 @@
+"""The clients' records as this process holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.core.types import Population
+from fedveil.data.dataset import Examples, to_float
+from fedveil.engine.gradients import Batch
+from fedveil.method import Method
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The batches of one round for K alike clients: indices `[K, steps, slots]` into the examples."""
+
+    indices: Tensor
+    counts: Tensor  # [K, steps] filled slots
+    declared: int  # B, the constant that divisors and noise use
+    records: tuple[int, ...]  # N_i of each client
+
+    @property
+    def steps(self) -> int:
+        return self.indices.shape[1]
+
+
+@dataclass(frozen=True)
+class Sites:
+    """All clients' records: client `i` holds `sizes[i]` of the shared examples; `indices` has client after client."""
+
+    examples: Examples
+    indices: Tensor
+    sizes: tuple[int, ...]
+
+    @staticmethod
+    def of(examples: Examples, members: Sequence[Tensor]) -> Sites:
+        """`members[i]` are the indices of client `i` into the examples."""
+        return Sites(examples, torch.cat(list(members)), tuple(len(member) for member in members))
+
+    @cached_property
+    def population(self) -> Population:
+        return Population(records=self.sizes)
+
+    @cached_property
+    def _offsets(self) -> tuple[int, ...]:
+        return (0, *accumulate(self.sizes))
+
+    def members(self, client: int) -> Tensor:
+        """The indices of one client's records."""
+        return self.indices[self._offsets[client] : self._offsets[client + 1]]
+
+    def shape(self, method: Method, client: int) -> tuple[int, int, int]:
+        """(steps, slots, declared batch size): clients of the same shape can be run side by side."""
+        records = self.sizes[client]
+        return method.local_steps(records), method.batch.slots(records), method.batch.declared(records)
+
+    def draw(self, method: Method, round: int, clients: Sequence[int], streams: Streams) -> Draws:
+        """Each client draws its batches from its own stream."""
+        steps, _, declared = self.shape(method, clients[0])
+        indices, counts = [], []
+        for client in clients:
+            generator = streams.generator(Purpose.BATCH, Address(round, client))
+            draw = method.batch.draw(self.sizes[client], steps, generator)
+            indices.append(self.members(client)[torch.from_numpy(draw.positions)])
+            counts.append(torch.from_numpy(np.ascontiguousarray(draw.counts)))
+        return Draws(
+            indices=torch.stack(indices),
+            counts=torch.stack(counts),
+            declared=declared,
+            records=tuple(self.sizes[client] for client in clients),
+        )
+
+    def batch(self, draws: Draws, step: int, seeds: tuple[int, ...] | None) -> Batch:
+        """Step `step` of every client as tensors."""
+        indices = draws.indices[:, step]
+        flat = indices.reshape(-1)
+        inputs = to_float(self.examples.inputs.index_select(0, flat))
+        slots = torch.arange(indices.shape[1])
+        return Batch(
+            inputs=inputs.view(*indices.shape, *inputs.shape[1:]),
+            labels=self.examples.labels.index_select(0, flat).view(indices.shape),
+            weights=(slots < draws.counts[:, step, None]).to(torch.float32),
+            seeds=seeds,
+        )

@@ -1,0 +1,188 @@
+"""The files of a run directory. Nothing is ever half-written: files appear whole, by rename, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.parameters import Layout
+from fedveil.engine.server import ServerState
+
+FORMAT = 1
+"""The version of the run directory; a newer one is refused."""
+
+
+@contextmanager
+def disk_errors(where: Path) -> Iterator[None]:
+    """A full disk or a missing permission, said in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise FedveilError(f"{error.filename or where}: {error.strerror or error}") from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a reader (or a crash) sees the old one or the new one, and sync it to the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with disk_errors(path):
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _sync_directory(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """Where things are in a run directory."""
+
+    directory: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.directory / "spec.toml"
+
+    @property
+    def about(self) -> Path:
+        return self.directory / "run.json"
+
+    @property
+    def events(self) -> Path:
+        return self.directory / "events.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        return self.directory / "ledger.sqlite"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.directory / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        return self.directory / "model.safetensors"
+
+    @property
+    def result(self) -> Path:
+        return self.directory / "result.json"
+
+    def create(self) -> None:
+        """Make the directory; refuse one that already holds something."""
+        with disk_errors(self.directory):
+            if self.directory.exists() and (not self.directory.is_dir() or any(self.directory.iterdir())):
+                raise FedveilError(f"{self.directory}: already exists and is not empty; choose another --out")
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+
+    def check(self) -> None:
+        """Refuse what is not a run directory, or one that a newer version made."""
+        if not self.about.is_file() or not self.spec.is_file():
+            raise FedveilError(f"{self.directory}: not a run directory (run.json or spec.toml is missing)")
+        about = self.read_json(self.about)
+        if about.get("format") != FORMAT:
+            raise FedveilError(
+                f"{self.directory}: made by fedveil {about.get('fedveil', 'of another version')} in format"
+                f" {about.get('format')}; this version reads format {FORMAT}"
+            )
+
+    def read_json(self, path: Path) -> dict[str, Any]:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FedveilError(f"{path}: can't be read ({error})") from None
+        if not isinstance(content, dict):
+            raise FedveilError(f"{path}: can't be read (not a table)")
+        return content
+
+    def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
+        write_whole(path, (json.dumps(content, indent=2) + "\n").encode())
+
+    # Checkpoints
+
+    def save_checkpoint(self, state: ServerState, layout: Layout) -> None:
+        """Publish a state; older checkpoints are removed once the new one is safe."""
+        tensors: dict[str, Tensor] = {f"model/{name}": t for name, t in layout.split(state.parameters).items()}
+        tensors |= {f"server/{index}": tensor for index, tensor in enumerate(state.optimiser)}
+        path = self.checkpoints / f"round-{state.round:06d}.safetensors"
+        write_whole(path, save(_contiguous(tensors), metadata={"round": str(state.round)}))
+        for old in self._checkpoint_paths():
+            if old != path:
+                old.unlink(missing_ok=True)
+
+    def load_checkpoint(self, layout: Layout) -> ServerState | None:
+        """The newest published state; None if the run was stopped before its first."""
+        paths = self._checkpoint_paths()
+        if not paths:
+            return None
+        path = paths[-1]
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+                round = int(file.metadata()["round"])
+            named = {key.removeprefix("model/"): value for key, value in tensors.items() if key.startswith("model/")}
+            server = sorted((key for key in tensors if key.startswith("server/")), key=lambda key: int(key[7:]))
+            return ServerState(round, layout.join(named), tuple(tensors[key] for key in server))
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+            raise FedveilError(f"{path}: the checkpoint can't be read ({error})") from None
+
+    def _checkpoint_paths(self) -> list[Path]:
+        return sorted(self.checkpoints.glob("round-*.safetensors"))
+
+    def save_model(self, parameters: Tensor, layout: Layout) -> None:
+        write_whole(self.model, save(_contiguous(layout.split(parameters))))
+
+    # Events
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        """One line of JSON; a crash can at worst leave a last line without its end, which `trim_events` removes."""
+        line = json.dumps({"time": round(time.time(), 3), **event})
+        with disk_errors(self.events), self.events.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def read_events(self) -> list[dict[str, Any]]:
+        """All whole events."""
+        if not self.events.exists():
+            return []
+        with disk_errors(self.events):
+            lines = self.events.read_text(encoding="utf-8").split("\n")[:-1]
+        return [event for event in map(_parse, lines) if event is not None]
+
+    def trim_events(self, rounds: int) -> None:
+        """Keep the events of the first `rounds` rounds: those whose model was published."""
+        kept = [event for event in self.read_events() if event.get("round", -1) < rounds and event["event"] != "end"]
+        write_whole(self.events, "".join(json.dumps(event) + "\n" for event in kept).encode())
+
+
+def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None

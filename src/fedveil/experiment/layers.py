@@ -1,0 +1,56 @@
+"""Laying one table of settings over another."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from fedveil.core.errors import FedveilError
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` laid over `below`, table by table.
+
+    A part that names another kind starts afresh (its fields are not the old kind's); a bare name stands for a kind with
+    its defaults; a bare number laid over a clip changes its bound.
+    """
+    merged = dict(below)
+    for key, value in above.items():
+        merged[key] = _merge_value(merged.get(key), value)
+    return merged
+
+
+def _merge_value(old: Any, new: Any) -> Any:
+    if not isinstance(old, Mapping):
+        return new
+    if isinstance(new, str) and "kind" in old:
+        return {"kind": new}
+    if isinstance(new, int | float) and not isinstance(new, bool) and "bound" in old:
+        return {**old, "bound": new}
+    if not isinstance(new, Mapping):
+        return new
+    if "kind" in new and new["kind"] != old.get("kind"):
+        return dict(new)
+    return merge(old, new)
+
+
+def set_dotted(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """A copy of `table` with the dotted `key` laid over it."""
+    if not all(key.split(".")):
+        raise FedveilError(f"--set {key}: not a dotted key")
+    nested: Any = value
+    for part in reversed(key.split(".")):
+        nested = {part: nested}
+    return merge(table, nested)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`key=value` from the command line; the value is read as TOML, or else taken as a plain word."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise FedveilError(f"--set {text}: expected key=value")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()

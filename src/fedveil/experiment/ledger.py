@@ -1,0 +1,124 @@
+"""The ledger: what every round really spent, on disk before the model it pays for is published.
+
+Rows are only ever added. A round that is repeated after a crash is a new attempt; the earlier attempt stays, because
+nobody can prove that nothing of it was seen. The ledger may therefore claim more than was published, never less.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Declaration, Receipt, Sampling, Unit
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS rounds (
+    id INTEGER PRIMARY KEY, round INTEGER NOT NULL, attempt INTEGER NOT NULL, cohort TEXT NOT NULL,
+    committed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, UNIQUE (round, attempt));
+CREATE TABLE IF NOT EXISTS declarations (id INTEGER PRIMARY KEY, declaration TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS receipts (
+    round_id INTEGER NOT NULL REFERENCES rounds, client INTEGER NOT NULL,
+    declaration_id INTEGER NOT NULL REFERENCES declarations, measured_std REAL NOT NULL, draws INTEGER NOT NULL);
+"""
+
+
+class Ledger:
+    """One run's ledger; use it as a context manager. Only one process at a time can hold it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with self._errors():
+            self._connection = sqlite3.connect(path, timeout=1.0, isolation_level=None)
+            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("BEGIN EXCLUSIVE")
+            for statement in _SCHEMA.split(";"):
+                self._connection.execute(statement)
+            self._connection.execute("COMMIT")
+            (verdict,) = self._connection.execute("PRAGMA quick_check").fetchone()
+        if verdict != "ok":
+            raise FedveilError(f"{path}: the ledger is damaged ({verdict}); the run can't go on")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
+        """Write a round's receipts and sync them to the disk. Only after this may its model be published."""
+        with self._errors(), self._transaction() as database:
+            (attempts,) = database.execute("SELECT count(*) FROM rounds WHERE round = ?", (round,)).fetchone()
+            row = database.execute(
+                "INSERT INTO rounds (round, attempt, cohort) VALUES (?, ?, ?)",
+                (round, attempts, json.dumps(list(cohort))),
+            )
+            known: dict[Declaration, int] = {}
+            for receipt in receipts:
+                if receipt.did not in known:
+                    known[receipt.did] = _declaration_id(database, receipt.did)
+            database.executemany(
+                "INSERT INTO receipts VALUES (?, ?, ?, ?, ?)",
+                [(row.lastrowid, r.client, known[r.did], r.measured_std, r.draws) for r in receipts],
+            )
+
+    def rounds(self) -> list[tuple[int, int, list[int]]]:
+        """(round, attempt, cohort) of all that was committed, in order."""
+        with self._errors():
+            rows = self._connection.execute("SELECT round, attempt, cohort FROM rounds ORDER BY id").fetchall()
+        return [(round, attempt, json.loads(cohort)) for round, attempt, cohort in rows]
+
+    def receipts(self) -> list[Receipt]:
+        """Everything that was spent, including attempts that were never published."""
+        with self._errors():
+            rows = self._connection.execute(
+                "SELECT round, client, declaration, measured_std, draws FROM receipts"
+                " JOIN rounds ON rounds.id = round_id JOIN declarations ON declarations.id = declaration_id"
+                " ORDER BY receipts.rowid"
+            ).fetchall()
+        return [
+            Receipt(round, client, _declaration(json.loads(declaration)), measured, draws)
+            for round, client, declaration, measured, draws in rows
+        ]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise FedveilError(f"{self._path}: another process is working on this run") from None
+            raise FedveilError(f"{self._path}: the ledger can't be used ({error}); the run can't go on") from None
+        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+            raise FedveilError(f"{self._path}: the ledger can't be read ({error}); the run can't go on") from None
+
+
+def _declaration_id(database: sqlite3.Connection, declaration: Declaration) -> int:
+    text = json.dumps(asdict(declaration), sort_keys=True)
+    database.execute("INSERT OR IGNORE INTO declarations (declaration) VALUES (?)", (text,))
+    (row,) = database.execute("SELECT id FROM declarations WHERE declaration = ?", (text,)).fetchone()
+    return int(row)
+
+
+def _declaration(table: dict[str, Any]) -> Declaration:
+    return Declaration(**{**table, "unit": Unit(table["unit"]), "sampling": Sampling(**table["sampling"])})

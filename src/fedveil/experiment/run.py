@@ -1,0 +1,169 @@
+"""Run a spec into a directory, or go on with one that was interrupted."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedveil.core.errors import FedveilError
+from fedveil.data.dataset import Dataset
+from fedveil.engine.loop import Closed, rounds
+from fedveil.engine.server import ServerState
+from fedveil.experiment.files import FORMAT, RunFiles, write_whole
+from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.spec import Spec, resolve
+from fedveil.report.progress import Reporter, Silent
+from fedveil.runtimes.local import LocalRuntime
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    run: Path
+    method: str
+    data: str
+    accuracy: float
+    loss: float
+    rounds: int
+    seconds: float
+    seeded: bool
+    receipts: int
+    rejected: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "run": str(self.run)}
+
+
+def run(
+    source: str | Path | Mapping[str, Any] | Spec = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    chunk: int | None = None,
+    dataset: Dataset | None = None,
+    reporter: Reporter | None = None,
+) -> Result:
+    """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
+
+    `dataset` brings your own records in place of a named data set.
+    """
+    spec = source if isinstance(source, Spec) else resolve(source, overrides)
+    prepared = prepare(spec, dataset)
+    files = RunFiles(Path(out) if out is not None else _new_directory(spec))
+    files.create()
+    about = {
+        "format": FORMAT,
+        "fedveil": version("fedveil"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "randomness": "seeded: not private" if prepared.streams.seeded else "keyed from the operating system",
+        "largest_number_of_copies_of_a_record": prepared.partition.max_copies,
+    }
+    write_whole(files.spec, spec.to_toml().encode())
+    files.write_json(files.about, about)
+    return _train(prepared, files, workers, chunk, reporter or Silent())
+
+
+def resume(
+    directory: str | Path,
+    *,
+    workers: int | None = None,
+    chunk: int | None = None,
+    dataset: Dataset | None = None,
+    reporter: Reporter | None = None,
+) -> Result:
+    """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
+    files = RunFiles(Path(directory))
+    files.check()
+    if files.result.exists():
+        stored = files.read_json(files.result)
+        return Result(**{**stored, "run": files.directory})
+    return _train(prepare(resolve(files.spec), dataset), files, workers, chunk, reporter or Silent())
+
+
+def _train(prepared: Prepared, files: RunFiles, workers: int | None, chunk: int | None, reporter: Reporter) -> Result:
+    spec, method = prepared.spec, prepared.spec.method
+    with Ledger(files.ledger) as ledger, LocalRuntime(prepared.job, workers, chunk) as runtime:
+        state = files.load_checkpoint(prepared.layout)
+        if state is None:
+            state = prepared.initial_state()
+            files.save_checkpoint(state, prepared.layout)
+        files.trim_events(state.round)
+        files.append_event({"event": "start", "rounds_done": state.round})
+        reporter.begin(_title(prepared, files), method.rounds, state.round)
+        for closed in rounds(method, state, prepared.sites.population, prepared.layout, runtime, prepared.streams):
+            state = closed.state
+            event = _event(closed)
+            if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
+                evaluation = runtime.evaluate(state)
+                event |= {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
+            # The order matters: pay, note, publish. After a crash anywhere in between, the ledger claims at least
+            # what was published, and the events of published rounds are complete.
+            ledger.commit(closed.round, closed.cohort, closed.receipts)
+            files.append_event(event)
+            files.save_checkpoint(state, prepared.layout)
+            _report(reporter, event, method.rounds)
+        return _finish(prepared, files, ledger, state)
+
+
+def _finish(prepared: Prepared, files: RunFiles, ledger: Ledger, state: ServerState) -> Result:
+    events = [event for event in files.read_events() if event["event"] == "round"]
+    result = Result(
+        run=files.directory,
+        method=prepared.spec.base,
+        data=prepared.dataset.name,
+        accuracy=events[-1]["accuracy"],
+        loss=events[-1]["loss"],
+        rounds=state.round,
+        seconds=round(sum(event["seconds"] for event in events), 3),
+        seeded=prepared.streams.seeded,
+        receipts=len(ledger.receipts()),
+        rejected=sum(event["rejected"] for event in events),
+    )
+    files.save_model(state.parameters, prepared.layout)
+    files.append_event({"event": "end"})
+    files.write_json(files.result, result.to_dict())
+    return result
+
+
+def _event(closed: Closed) -> dict[str, Any]:
+    return {"event": "round", "round": closed.round, **asdict(closed.summary), "finished": time.time()}
+
+
+def _report(reporter: Reporter, event: Mapping[str, Any], total: int) -> None:
+    if event["rejected"] or event["rejected_updates"]:
+        reporter.note(
+            f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
+            " were not finite and counted as zero"
+        )
+    reporter.round(event["round"] + 1, total, event.get("accuracy"), event.get("loss", event["train_loss"]))
+
+
+def _title(prepared: Prepared, files: RunFiles) -> str:
+    spec, population = prepared.spec, prepared.sites.population
+    seeded = " (seeded: not private)" if prepared.streams.seeded else ""
+    return (
+        f"{spec.base} on {prepared.dataset.name}: {population.clients} clients, {prepared.layout.size:,} parameters"
+        f"{seeded} → {files.directory}"
+    )
+
+
+def _new_directory(spec: Spec) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    directory = Path("runs") / f"{stamp}-{spec.base}-{spec.data.name}-{secrets.token_hex(2)}"
+    if directory.exists():
+        raise FedveilError(f"{directory}: already exists")
+    return directory

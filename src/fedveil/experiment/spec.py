@@ -1,0 +1,149 @@
+"""What a run is made of: data, model, method and seed, as one small TOML file or as dataclasses."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedveil.core.checks import positive
+from fedveil.core.errors import FedveilError
+from fedveil.data.partitions import PartitionKind, Shards
+from fedveil.experiment.convert import structure, unstructure
+from fedveil.experiment.layers import merge, set_dotted
+from fedveil.experiment.tasks import TASKS
+from fedveil.method import Method
+from fedveil.zoo import FED_AVG, ZOO, named
+
+METHOD_KEYS = tuple(part.name for part in fields(Method))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSpec:
+    """Which records, and who holds them."""
+
+    name: str = "mnist"
+    clients: int = 1000
+    records: int | None = 500  # per client; None deals everything out
+    partition: PartitionKind = field(default_factory=Shards)
+    test: int = 0  # records of each client's own test set
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        positive("clients", self.clients)
+        if self.records is not None:
+            positive("records", self.records)
+        if self.test < 0:
+            raise FedveilError(f"test must not be negative: {self.test}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A network of `fedveil.models`, or `package.module:factory`, with options for its factory."""
+
+    name: str = "cnn"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSpec:
+    """The global model is evaluated every `every` rounds, and after the last."""
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        positive("every", self.every)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """One run. `base` names the method of the zoo that `method` was made from."""
+
+    base: str
+    data: DataSpec
+    model: ModelSpec
+    method: Method
+    evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
+    seed: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything spelt out, in the shape of the TOML file."""
+        return {
+            "method": self.base,
+            "seed": "none" if self.seed is None else self.seed,
+            "data": unstructure(self.data),
+            "model": unstructure(self.model),
+            "evaluation": unstructure(self.evaluation),
+            **unstructure(self.method),
+        }
+
+    def to_toml(self) -> str:
+        return tomli_w.dumps(self.to_dict())
+
+
+def resolve(source: str | Path | Mapping[str, Any] = "fed-cdp", overrides: Mapping[str, Any] | None = None) -> Spec:
+    """A spec from a method's name, a TOML file or a table, with dotted `overrides` on top.
+
+    What is not said is filled in: what the file says beats what the method says, which beats what the task (the data
+    set's settings in the papers) says, which beats plain FedAvg.
+    """
+    told = _read(source)
+    for key, value in (overrides or {}).items():
+        told = set_dotted(told, key, value)
+    return _complete(told)
+
+
+def _read(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(source, Mapping):
+        return dict(source)
+    if str(source) in ZOO:
+        return {"method": str(source)}
+    path = Path(source)
+    if path.suffix != ".toml" and not path.exists():
+        raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedveilError(f"{path}: can't be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FedveilError(f"{path}: not a TOML file ({error})") from None
+
+
+def _complete(told: dict[str, Any]) -> Spec:
+    base = told.get("method", "fed-cdp")
+    if not isinstance(base, str):
+        raise FedveilError("method: expected the name of a method")
+    method, plain = unstructure(named(base)), unstructure(FED_AVG)
+    own = {key: value for key, value in method.items() if value != plain[key]}
+    data_table = told.get("data", {})
+    name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
+    task = TASKS.get(str(name), {})
+    defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "seed": None, **plain}
+    table = merge(merge(defaults, task), own)
+    if isinstance(told.get("model"), dict) and "name" in told["model"]:
+        table["model"] = {}  # options belong to the network they were written for
+    table = merge(table, {key: value for key, value in told.items() if key != "method"})
+    known = ("data", "model", "evaluation", "seed", *METHOD_KEYS)
+    for key in table:
+        if key not in known:
+            raise FedveilError(f"{key}: unknown key; there are method, {', '.join(known)}")
+    return Spec(
+        base=base,
+        data=structure(table["data"], DataSpec, "data"),
+        model=structure(table["model"], ModelSpec, "model"),
+        evaluation=structure(table["evaluation"], EvaluationSpec, "evaluation"),
+        method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
+        seed=_seed(table["seed"]),
+    )
+
+
+def _seed(value: object) -> int | None:
+    if value is None or value == "none":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise FedveilError(f"seed: expected a whole number, not {value!r}")
+    return value

@@ -1,0 +1,48 @@
+"""The papers' settings for each data set (Fed-CDP, Table I), with the network and learning rate we train them with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TASKS: dict[str, dict[str, Any]] = {
+    "mnist": {
+        "data": {"clients": 1000, "records": 500, "partition": {"kind": "shards", "per_client": 2}},
+        "model": {"name": "cnn"},
+        "cohort": {"kind": "fixed", "size": 100},
+        "batch": {"kind": "partition", "size": 5},
+        "local": {"steps": 100, "rate": 0.05},
+        "stop": {"rounds": 100},
+    },
+    "cifar10": {
+        "data": {"clients": 100, "records": 400, "partition": {"kind": "shards", "per_client": 2}},
+        "model": {"name": "cnn"},
+        "cohort": {"kind": "fixed", "size": 50},
+        "batch": {"kind": "partition", "size": 4},
+        "local": {"steps": 100, "rate": 0.02},
+        "stop": {"rounds": 100},
+    },
+    "lfw": {
+        "data": {"clients": 100, "records": 300, "partition": {"kind": "shards", "per_client": 15}},
+        "model": {"name": "cnn"},
+        "cohort": {"kind": "fixed", "size": 50},
+        "batch": {"kind": "partition", "size": 3},
+        "local": {"steps": 100, "rate": 0.02},
+        "stop": {"rounds": 60},
+    },
+    "adult": {
+        "data": {"clients": 1000, "records": 300, "partition": {"kind": "random"}},
+        "model": {"name": "mlp", "options": {"hidden": [64, 32]}},
+        "cohort": {"kind": "fixed", "size": 100},
+        "batch": {"kind": "partition", "size": 3},
+        "local": {"steps": 100, "rate": 0.02},
+        "stop": {"rounds": 10},
+    },
+    "cancer": {
+        "data": {"clients": 100, "records": 400, "partition": {"kind": "copy"}},
+        "model": {"name": "mlp", "options": {"hidden": [64, 32]}},
+        "cohort": {"kind": "fixed", "size": 10},
+        "batch": {"kind": "partition", "size": 4},
+        "local": {"steps": 100, "rate": 0.02},
+        "stop": {"rounds": 3},
+    },
+}

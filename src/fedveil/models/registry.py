@@ -1,0 +1,120 @@
+"""From the name in a spec to a network that private training can take."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from fedveil.core.errors import FedveilError
+from fedveil.models import networks
+
+Factory = Callable[..., nn.Module]
+
+MODELS: dict[str, Factory] = {
+    "mlp": networks.mlp,
+    "cnn": networks.cnn,
+    "fed-cdp-cnn": networks.fed_cdp_cnn,
+    "leakage-cnn": networks.leakage_cnn,
+    "prifedsync-mnist": networks.prifedsync_mnist,
+    "prifedsync-cifar": networks.prifedsync_cifar,
+    "geyer-mlp": networks.geyer_mlp,
+}
+
+
+def build(
+    name: str,
+    input_shape: Sequence[int],
+    classes: int,
+    options: Mapping[str, Any] | None = None,
+    *,
+    seed: int,
+) -> nn.Module:
+    """The network called `name` (or `package.module:factory`), its initial weights drawn from `seed`.
+
+    The caller's random state is left as it was.
+    """
+    factory = find(name)
+    options = {key: tuple(value) if isinstance(value, list) else value for key, value in (options or {}).items()}
+    try:
+        inspect.signature(factory).bind(tuple(input_shape), classes, **options)
+    except TypeError as error:
+        raise FedveilError(f"model.options: {name} takes no such options ({error})") from None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            model = factory(tuple(input_shape), classes, **options)
+        except FedveilError:
+            raise
+        except Exception as error:  # a user's factory can fail in any way
+            raise FedveilError(f"model: {name} could not be built: {type(error).__name__}: {error}") from error
+    check(model, input_shape, classes, name)
+    return model
+
+
+def find(name: str) -> Factory:
+    """The factory of that name; `package.module:factory` is imported, also from the current directory."""
+    if name in MODELS:
+        return MODELS[name]
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        raise FedveilError(
+            f"model.name: there is no model {name!r}; there are {', '.join(MODELS)}, or give 'package.module:factory'"
+        )
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise FedveilError(f"model.name: {name!r} can't be imported: {error}") from None
+    if not callable(factory):
+        raise FedveilError(f"model.name: {name!r} is not a function or class that makes a model")
+    return factory  # type: ignore[no-any-return]
+
+
+def check(model: object, input_shape: Sequence[int], classes: int, name: str) -> None:
+    """Refuse networks whose per-example gradients have no meaning or that do not give logits."""
+    if not isinstance(model, nn.Module):
+        raise FedveilError(f"model: {name} made a {type(model).__name__}, not a torch.nn.Module")
+    for path, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            raise FedveilError(
+                f"model: {name} has {type(module).__name__} at '{path}', which mixes the examples of a batch, so no"
+                " example has a gradient of its own; use GroupNorm or LayerNorm"
+            )
+        if isinstance(module, nn.RNN | nn.GRU):
+            raise FedveilError(
+                f"model: {name} has {type(module).__name__} at '{path}', which torch can't vectorise over examples;"
+                " use LSTM"
+            )
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise FedveilError(f"model: {name} has no trainable parameter")
+    _check_outputs(model, input_shape, classes, name)
+
+
+def _check_outputs(model: nn.Module, input_shape: Sequence[int], classes: int, name: str) -> None:
+    probe = torch.rand(3, *input_shape, generator=torch.Generator().manual_seed(0))
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            together, alone = model(probe), model(probe[:1])
+    except Exception as error:  # a user's module can fail in any way
+        raise FedveilError(
+            f"model: {name} does not take records of shape {list(input_shape)}: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        model.train(training)
+    if tuple(together.shape) != (3, classes):
+        raise FedveilError(
+            f"model: {name} gives outputs of shape {list(together.shape)} for 3 records, not [3, {classes}]"
+        )
+    if not torch.allclose(together[:1], alone, rtol=1e-3, atol=1e-4):
+        raise FedveilError(f"model: {name} mixes the examples of a batch: an output changes with the other examples")

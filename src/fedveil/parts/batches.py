@@ -1,0 +1,156 @@
+"""Which of its records a client uses in each local step.
+
+A draw gives positions `[steps, slots]` into the client's own records, and how many slots of each step are
+filled. Divisors and noise use the declared size, never the realised number of records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtrc
+
+from fedveil.core.checks import positive
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Sampling
+
+OVERFLOW_PROBABILITY = 1e-10
+"""How rarely a Poisson batch with no stated cap may overflow its slots."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Positions `[steps, slots]` into a client's records; `counts[s]` slots of step `s` are filled, from the left."""
+
+    positions: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PoissonBatch:
+    """Each record joins each step by its own coin with probability `size`/N.
+
+    A batch has `cap` slots; a larger draw is cut to a uniformly chosen `cap` of its records, which the accountant
+    is told (`Sampling.cap`). Without a stated cap it is chosen so that this happens with probability 1e-10 a step.
+    An empty batch is a step like any other: it adds its noise.
+    """
+
+    kind: ClassVar[str] = "poisson"
+    size: int
+    cap: int | None = None
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+        if self.cap is not None and self.cap < self.size:
+            raise FedveilError(f"cap must be at least the expected batch size {self.size}, not {self.cap}")
+
+    def declared(self, records: int) -> int:
+        return self.size
+
+    def slots(self, records: int) -> int:
+        return min(self.cap or poisson_cap(records, self.size), records)
+
+    def draw(self, records: int, steps: int, generator: np.random.Generator) -> Draw:
+        slots = self.slots(records)
+        joined = generator.random((steps, records)) < self.size / records
+        for step in np.flatnonzero(joined.sum(axis=1) > slots):
+            drawn = np.flatnonzero(joined[step])
+            joined[step, generator.choice(drawn, size=len(drawn) - slots, replace=False)] = False
+        counts = joined.sum(axis=1)
+        positions = np.zeros((steps, slots), dtype=np.int64)
+        positions[np.arange(slots) < counts[:, None]] = np.nonzero(joined)[1]
+        return Draw(positions, counts)
+
+    def sampling(self, records: int, steps: int) -> Sampling:
+        return Sampling(self.kind, records, self.size, self.slots(records), uses=steps)
+
+
+@dataclass(frozen=True)
+class WithoutReplacement:
+    """A fresh uniform subset of exactly `size` records in each step."""
+
+    kind: ClassVar[str] = "without-replacement"
+    size: int
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+
+    def declared(self, records: int) -> int:
+        return self.size
+
+    def slots(self, records: int) -> int:
+        return self.size
+
+    def draw(self, records: int, steps: int, generator: np.random.Generator) -> Draw:
+        order = generator.permuted(np.tile(np.arange(records), (steps, 1)), axis=1)
+        return Draw(order[:, : self.size].astype(np.int64), np.full(steps, self.size, dtype=np.int64))
+
+    def sampling(self, records: int, steps: int) -> Sampling:
+        return Sampling(self.kind, records, self.size, self.size, uses=steps)
+
+
+@dataclass(frozen=True)
+class PartitionBatch:
+    """Shuffle, then go through disjoint batches of `size`; reshuffle after each epoch.
+
+    Records left over when `size` does not divide N sit out that epoch, so every batch is full. Shuffling is not
+    sampling: it amplifies nothing, a record is simply used at most once an epoch.
+    """
+
+    kind: ClassVar[str] = "partition"
+    size: int
+
+    def __post_init__(self) -> None:
+        positive("size", self.size)
+
+    def declared(self, records: int) -> int:
+        return self.size
+
+    def slots(self, records: int) -> int:
+        return self.size
+
+    def draw(self, records: int, steps: int, generator: np.random.Generator) -> Draw:
+        batches = records // self.size
+        epochs = -(-steps // batches)
+        shuffles = [generator.permutation(records)[: batches * self.size] for _ in range(epochs)]
+        positions = np.concatenate(shuffles).reshape(-1, self.size)[:steps]
+        return Draw(positions.astype(np.int64), np.full(steps, self.size, dtype=np.int64))
+
+    def sampling(self, records: int, steps: int) -> Sampling:
+        return Sampling(self.kind, records, self.size, self.size, uses=-(-steps // (records // self.size)))
+
+
+@dataclass(frozen=True)
+class FullBatch:
+    """Every step uses all of the client's records; the declared batch size is N."""
+
+    kind: ClassVar[str] = "all"
+
+    def declared(self, records: int) -> int:
+        return records
+
+    def slots(self, records: int) -> int:
+        return records
+
+    def draw(self, records: int, steps: int, generator: np.random.Generator) -> Draw:
+        return Draw(np.tile(np.arange(records), (steps, 1)), np.full(steps, records, dtype=np.int64))
+
+    def sampling(self, records: int, steps: int) -> Sampling:
+        return Sampling(self.kind, records, records, records, uses=steps)
+
+
+BatchSampler = PoissonBatch | WithoutReplacement | PartitionBatch | FullBatch
+
+
+@lru_cache(maxsize=1024)
+def poisson_cap(records: int, size: int) -> int:
+    """The fewest slots that Binomial(records, size/records) overflows with at most `OVERFLOW_PROBABILITY`."""
+    if size >= records:
+        return records
+    sizes = np.arange(size, records + 1)
+    overflow = bdtrc(sizes, records, size / records)  # P(more than `sizes` records)
+    return int(sizes[np.argmax(overflow <= OVERFLOW_PROBABILITY)])

@@ -1,0 +1,95 @@
+"""Optimisers as pure functions of flat parameters and gradients, for clients (`[K, P]`) and the server (`[P]`).
+
+All of them post-process a gradient that is already noisy, so none has a privacy cost.
+`state` is a tuple of tensors shaped like the parameters; `step` counts from 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fedveil.core.checks import positive, within
+
+State = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """w ← w − η·g"""
+
+    kind: ClassVar[str] = "sgd"
+
+    def initial(self, parameters: Tensor) -> State:
+        return ()
+
+    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
+        return torch.add(parameters, gradient, alpha=-rate), ()
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """v ← β·v + g;  w ← w − η·v"""
+
+    kind: ClassVar[str] = "momentum"
+    beta: float = 0.9
+
+    def __post_init__(self) -> None:
+        within("beta", self.beta, 0, 1)
+
+    def initial(self, parameters: Tensor) -> State:
+        return (torch.zeros_like(parameters),)
+
+    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
+        velocity = torch.add(gradient, state[0], alpha=self.beta)
+        return torch.add(parameters, velocity, alpha=-rate), (velocity,)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam with bias correction (Kingma and Ba, 2015)."""
+
+    kind: ClassVar[str] = "adam"
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        within("beta1", self.beta1, 0, 1)
+        within("beta2", self.beta2, 0, 1)
+        positive("epsilon", self.epsilon)
+
+    def initial(self, parameters: Tensor) -> State:
+        return (torch.zeros_like(parameters), torch.zeros_like(parameters))
+
+    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
+        first = torch.lerp(gradient, state[0], self.beta1)
+        second = torch.lerp(gradient.square(), state[1], self.beta2)
+        correction1 = 1.0 - self.beta1 ** (step + 1)
+        correction2 = 1.0 - self.beta2 ** (step + 1)
+        denominator = (second / correction2).sqrt().add(self.epsilon)
+        return torch.addcdiv(parameters, first, denominator, value=-rate / correction1), (first, second)
+
+
+@dataclass(frozen=True)
+class AdaGrad:
+    """Each coordinate's rate falls with the squares of its gradients so far (Duchi et al., 2011)."""
+
+    kind: ClassVar[str] = "adagrad"
+    epsilon: float = 1e-10
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+
+    def initial(self, parameters: Tensor) -> State:
+        return (torch.zeros_like(parameters),)
+
+    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
+        total = torch.addcmul(state[0], gradient, gradient)
+        return torch.addcdiv(parameters, gradient, total.sqrt().add(self.epsilon), value=-rate), (total,)
+
+
+Optimiser = Sgd | Momentum | Adam | AdaGrad

@@ -1,0 +1,207 @@
+"""Clients simulated on this machine: in this process, or on one single-threaded worker process per core.
+
+Several threads inside one small tensor operation are slower than one, so parallelism is over clients. Workers are
+separate interpreters that talk over their standard input and output: nothing is forked, a script needs no main
+guard, and a worker ends by itself when its parent dies.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.streams import Streams
+from fedveil.core.types import Taps
+from fedveil.data.dataset import Examples
+from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
+from fedveil.engine.client import Broadcast, Uploads
+from fedveil.engine.server import ServerState
+from fedveil.engine.sites import Sites
+from fedveil.method import Method
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a process needs to become a worker."""
+
+    method: Method
+    model: nn.Module
+    sites: Sites
+    validation: Examples
+    streams: Streams
+
+    def engine(self) -> Engine:
+        return Engine(self.method, self.model, self.sites, self.validation, self.streams)
+
+
+def usable_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LocalRuntime:
+    """Runs clients on `workers` cores; use it as a context manager."""
+
+    def __init__(self, job: Job, workers: int | None = None, chunk: int | None = None) -> None:
+        self._job = job
+        self._workers = usable_cores() if workers is None else workers
+        if self._workers < 1:
+            raise FedveilError(f"workers must be at least 1, not {workers}")
+        if chunk is not None and chunk < 1:
+            raise FedveilError(f"chunk must be at least 1, not {chunk}")
+        self._chunk = chunk
+        self._pool: _Here | _Workers | None = None
+
+    def __enter__(self) -> Self:
+        self._pool = _Here(self._job) if self._workers == 1 else _Workers(self._job, self._workers)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def train(self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps) -> Iterator[Uploads]:
+        calls = (
+            ("train", broadcast, group[first : first + size], taps)
+            for group in alike(self._job.method, self._job.sites, cohort)
+            for size in [self._chunk_size(len(group))]
+            for first in range(0, len(group), size)
+        )
+        return self._running.run(calls)
+
+    def _chunk_size(self, clients: int) -> int:
+        """Clients a call: about as many as asked for, the same for every worker, a multiple of the engine's tile."""
+        plan = self._running.plan
+        size = self._chunk or _balanced(clients, plan.clients, self._workers)
+        return -(-size // plan.tile) * plan.tile
+
+    def evaluate(self, state: ServerState) -> Evaluation:
+        firsts = range(0, len(self._job.validation.labels), EVALUATION_SLICE)
+        return Evaluation.total(self._running.run(("evaluate", state.parameters, first) for first in firsts))
+
+    @property
+    def _running(self) -> _Here | _Workers:
+        if self._pool is None:
+            raise FedveilError("the runtime is not running; use it in a `with` block")
+        return self._pool
+
+
+def _balanced(clients: int, chunk: int, workers: int) -> int:
+    """A chunk size no larger than `chunk` that gives every worker the same number of chunks."""
+    chunks = -(-clients // chunk)
+    chunks = -(-chunks // workers) * workers
+    return max(-(-clients // max(chunks, 1)), 1)
+
+
+class _Here:
+    """No worker: the work is done in this process, with one thread."""
+
+    def __init__(self, job: Job) -> None:
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        self._engine = job.engine()
+        self.plan = self._engine.plan
+
+    def run(self, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        for name, *arguments in calls:
+            yield getattr(self._engine, name)(*arguments)
+
+    def close(self) -> None:
+        torch.set_num_threads(self._threads)
+
+
+class _Workers:
+    """Worker processes, each busy with one call at a time."""
+
+    def __init__(self, job: Job, count: int) -> None:
+        try:
+            setup = pickle.dumps(job, protocol=pickle.HIGHEST_PROTOCOL)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise FedveilError(f"the model can't be sent to worker processes ({error}); use workers=1") from None
+        self._processes = [_start() for _ in range(count)]
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="fedveil-worker")
+        try:
+            replies = [self._threads.submit(_exchange, process, setup) for process in self._processes]
+            self.plan: Chunking = [reply.result() for reply in replies][-1]
+        except BaseException:
+            self.close()
+            raise
+        for process in self._processes:
+            self._idle.put(process)
+
+    def run(self, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """Results in the order of the calls; a few calls ahead, so that results do not pile up."""
+        waiting: deque[Future[Any]] = deque()
+        for call in calls:
+            waiting.append(self._threads.submit(self._call, pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)))
+            if len(waiting) > 2 * len(self._processes):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    def _call(self, message: bytes) -> Any:
+        process = self._idle.get()
+        try:
+            return _exchange(process, message)
+        finally:
+            self._idle.put(process)
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for process in self._processes:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):  # bytes that a killed process never read
+                    if pipe is not None:
+                        pipe.close()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "fedveil.runtimes.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # Ctrl-C reaches the parent only, which then ends its workers
+    )
+
+
+def _exchange(process: subprocess.Popen[bytes], message: bytes) -> Any:
+    """Send one pickled message, return the reply, raise what the worker raised."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(message)
+        process.stdin.flush()
+        reply = pickle.load(process.stdout)
+    except (EOFError, BrokenPipeError, ValueError, pickle.UnpicklingError) as error:
+        raise FedveilError(
+            f"a worker process ended unexpectedly (exit code {process.poll()}); was there enough memory?"
+        ) from error
+    if isinstance(reply, FedveilError):
+        raise reply
+    if isinstance(reply, BaseException):
+        raise RuntimeError(f"in a worker: {type(reply).__name__}: {reply}") from reply
+    return reply

@@ -1,0 +1,46 @@
+"""A worker process: reads a job, then calls, from standard input; writes replies to standard output."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from typing import Any, BinaryIO
+
+import torch
+
+from fedveil.core.errors import FedveilError
+
+
+def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer until the parent is gone, which is the end of its pipe."""
+    torch.set_num_threads(1)
+    engine: Any = None
+    while True:
+        reply: Any
+        try:
+            request = pickle.load(requests)
+            if engine is None:
+                engine = request.engine()
+                reply = engine.plan
+            else:
+                name, *arguments = request
+                reply = getattr(engine, name)(*arguments)
+        except EOFError:
+            return
+        except FedveilError as error:
+            reply = error
+        except Exception as error:  # whatever goes wrong here is for the parent to raise
+            reply = RuntimeError(f"{type(error).__name__}: {error}")
+        pickle.dump(reply, replies, protocol=pickle.HIGHEST_PROTOCOL)
+        replies.flush()
+
+
+def main() -> None:
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not end up among the replies
+    serve(sys.stdin.buffer, replies)
+
+
+if __name__ == "__main__":
+    main()

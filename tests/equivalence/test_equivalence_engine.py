@@ -1,0 +1,201 @@
+"""The batched engine computes what one client after another would compute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedveil.core.streams import Streams
+from fedveil.core.types import Taps, View
+from fedveil.data.dataset import Examples
+from fedveil.data.partitions import Dirichlet, FullCopy, Random, Shards, make_partition
+from fedveil.engine.batched import Engine, alike
+from fedveil.engine.client import Broadcast, Uploads
+from fedveil.engine.fused import Fused
+from fedveil.engine.general import General
+from fedveil.engine.plain import Plain
+from fedveil.engine.sites import Sites
+from fedveil.mechanisms.clip import Clip
+from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.schedules import Constant
+from fedveil.method import Method
+from fedveil.models.registry import MODELS, build
+from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
+from fedveil.parts.cohorts import FixedSize
+from fedveil.parts.local import LocalTraining
+from fedveil.parts.optimisers import AdaGrad, Adam, Momentum, Sgd
+from fedveil.parts.stopping import Stop
+from fedveil.zoo import FED_AVG, FED_CDP
+
+CLIENTS, RECORDS, CLASSES = 6, 12, 4
+
+
+def make_sites(shape: tuple[int, ...], partition: object = None) -> Sites:
+    generator = torch.Generator().manual_seed(1)
+    count = CLIENTS * RECORDS
+    labels = torch.arange(count) % CLASSES
+    examples = Examples(torch.rand(count, *shape, generator=generator), labels)
+    made = make_partition(labels, labels, partition or Random(), CLIENTS, RECORDS, 0, seed=3)  # type: ignore[arg-type]
+    return Sites.of(examples, made.clients)
+
+
+def small(method: Method, **changes: object) -> Method:
+    changes = {
+        "cohort": FixedSize(CLIENTS),
+        "batch": PartitionBatch(3),
+        "local": LocalTraining(steps=5, rate=Constant(0.1)),
+        "stop": Stop(2),
+        **changes,
+    }
+    return replace(method, **changes)  # type: ignore[arg-type]
+
+
+def quiet(method: Method, by: str = "layer", bound: float = 0.5, noise: str = "row") -> Method:
+    return replace(method, example=Gaussian(clip=Clip(Constant(bound), by=by), sigma=0.0, noise=noise))
+
+
+def uploads(method: Method, model: nn.Module, sites: Sites, path: str, chunk: int = CLIENTS, seed: int = 5) -> Uploads:
+    shape = sites.examples.inputs.shape[1:]
+    gradients = {"plain": Plain, "general": General, "fused": lambda m: Fused.build(m, tuple(shape))}[path](model)
+    assert gradients is not None
+    engine = Engine(method, model, sites, sites.examples, Streams.from_seed(seed), gradients)
+    start = Broadcast(0, gradients.layout.vector(model))
+    parts = [
+        engine.train(start, group[first : first + chunk])
+        for group in alike(method, sites, range(CLIENTS))
+        for first in range(0, len(group), chunk)
+    ]
+    order = torch.tensor([client for part in parts for client in part.clients]).argsort()
+    joined = torch.cat([part.updates for part in parts])[order]
+    return replace(parts[0], updates=joined, receipts=tuple(r for part in parts for r in part.receipts))
+
+
+def assert_same(first: Uploads, second: Uploads) -> None:
+    scale = first.updates.abs().max()
+    assert scale > 0
+    assert (first.updates - second.updates).abs().max() / scale < 1e-5
+
+
+IMAGES = (1, 16, 16)
+PAPER_MODELS = [name for name in MODELS if name not in ("prifedsync-cifar",)]
+
+
+@pytest.mark.parametrize("name", PAPER_MODELS)
+@pytest.mark.parametrize("private", [False, True])
+def test_every_model_trains_batched_as_it_does_plainly(name: str, private: bool) -> None:
+    sites = make_sites(IMAGES)
+    model = build(name, IMAGES, CLASSES, seed=1)
+    method = small(FED_AVG, local=LocalTraining(steps=2, rate=Constant(0.1)))
+    method = quiet(method) if private else method
+    plain = uploads(method, model, sites, "plain")
+    assert_same(plain, uploads(method, model, sites, "general"))
+    assert_same(plain, uploads(method, model, sites, "fused"))
+
+
+def test_the_deep_prifedsync_network_trains_batched_as_it_does_plainly() -> None:
+    shape = (3, 24, 24)
+    sites, model = make_sites(shape), build("prifedsync-cifar", shape, CLASSES, seed=1)
+    method = quiet(small(FED_AVG, local=LocalTraining(steps=1)))
+    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "fused"))
+
+
+@pytest.mark.parametrize("partition", [Shards(2), Random(), Dirichlet(0.5), FullCopy()], ids=lambda p: p.kind)
+@pytest.mark.parametrize("by", ["layer", "flat"])
+def test_every_partition_and_clip_agrees(partition: object, by: str) -> None:
+    sites, model = make_sites((7,), partition), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    method = quiet(small(FED_AVG), by=by)
+    plain = uploads(method, model, sites, "plain")
+    assert_same(plain, uploads(method, model, sites, "general"))
+    assert_same(plain, uploads(method, model, sites, "fused"))
+
+
+@pytest.mark.parametrize("optimiser", [Sgd(), Momentum(), Adam(), AdaGrad()], ids=lambda o: o.kind)
+def test_every_local_optimiser_agrees(optimiser: object) -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5], "activation": "tanh"}, seed=1)
+    local = LocalTraining(steps=4, optimiser=optimiser, rate=Constant(0.01), decay=0.01)  # type: ignore[arg-type]
+    method = quiet(small(FED_AVG, local=local))
+    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "fused"))
+
+
+@pytest.mark.parametrize(
+    "batch", [PoissonBatch(3), PoissonBatch(3, cap=4), WithoutReplacement(3), PartitionBatch(5), FullBatch()], ids=str
+)
+def test_every_batch_sampler_agrees(batch: object) -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    method = quiet(small(FED_AVG, batch=batch))
+    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "fused"))
+
+
+class Normalised(nn.Module):
+    """Parts that only the general path knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3, stride=2), nn.GroupNorm(2, 4), nn.GELU(), nn.Flatten())
+        self.head = nn.Linear(4 * 7 * 7, CLASSES)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(inputs))
+
+
+def test_a_module_of_the_users_own_takes_the_general_path_and_agrees() -> None:
+    sites, model = make_sites(IMAGES), Normalised()
+    assert Fused.build(model, IMAGES) is None
+    method = quiet(small(FED_AVG))
+    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "general"))
+
+
+@pytest.mark.parametrize("path", ["fused", "general"])
+@pytest.mark.parametrize("method", [FED_AVG, FED_CDP], ids=["plain", "private"])
+def test_a_clients_update_is_bit_identical_in_every_chunk_that_respects_the_tile(path: str, method: Method) -> None:
+    sites, model = make_sites(IMAGES), build("cnn", IMAGES, CLASSES, {"activation": "sigmoid"}, seed=1)
+    method = small(method)
+    whole = uploads(method, model, sites, path)
+    tile = 1 if path == "fused" else CLIENTS  # a cohort this small is one tile
+    for chunk in (1, 2, 4, 5) if tile == 1 else (tile, 2 * tile):
+        assert torch.equal(whole.updates, uploads(method, model, sites, path, chunk=chunk).updates)
+
+
+def test_clients_of_different_sizes_run_side_by_side() -> None:
+    sites = make_sites((7,))
+    uneven = Sites(sites.examples, sites.indices[:50], (12, 10, 8, 12, 4, 4))
+    model = build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    method = quiet(small(FED_AVG, local=LocalTraining(epochs=2, rate=Constant(0.1))))
+    assert {method.local_steps(records) for records in uneven.sizes} == {8, 6, 4, 2}
+    assert_same(uploads(method, model, uneven, "plain"), uploads(method, model, uneven, "fused"))
+
+
+def test_with_noise_the_two_paths_agree_in_distribution() -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    noisy = replace(FED_CDP, example=replace(FED_CDP.example, sigma=2.0))  # type: ignore[type-var]
+    method = small(noisy, local=LocalTraining(steps=1, rate=Constant(1.0)))
+    draws = {
+        path: torch.cat([uploads(method, model, sites, path, seed=seed).updates for seed in range(40)])
+        for path in ("plain", "fused")
+    }
+    expected = 2.0 * 4.0 * np.sqrt(3) / 3  # σ·C·sqrt(B)/B on the mean gradient, learning rate 1
+    for drawn in draws.values():
+        assert drawn.std() == pytest.approx(expected, rel=0.03)
+    assert draws["plain"].mean() == pytest.approx(float(draws["fused"].mean()), abs=4 * expected / np.sqrt(7000))
+
+
+def test_views_show_the_very_tensors_of_the_training() -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    method = small(FED_CDP, local=LocalTraining(steps=1, rate=Constant(0.5)))
+    engine = Engine(method, model, sites, sites.examples, Streams.from_seed(5))
+    start = engine.gradients.layout.vector(model)
+    seen = engine.train(Broadcast(0, start), range(CLIENTS), Taps(frozenset(View) - {View.PEER, View.RELEASED}))
+    by_view = {view: [o for o in seen.observations if o.view is view] for view in View}
+    for client in range(CLIENTS):
+        rows = by_view[View.ON_DEVICE][client]
+        assert rows.tensors.shape == (3, engine.gradients.layout.size)
+        torch.testing.assert_close(-0.5 * rows.tensors.sum(0) / 3, seen.updates[client], rtol=1e-4, atol=1e-4)
+        assert torch.equal(by_view[View.CLIENT][client].tensors, seen.updates[client])
+        assert torch.equal(by_view[View.SERVER][client].tensors, seen.updates[client])
+        assert torch.equal(by_view[View.SERVER][client].start, start)
+        row_noise = rows.tensors.std()
+        assert row_noise == pytest.approx(24.0, rel=0.2)  # σ·C on every single row
