@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from fedveil import __version__
 from fedveil.core.errors import FedveilError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="fedveil")
+@click.version_option(version("fedveil"), prog_name="fedveil")
 def cli() -> None:
     """Differentially private federated learning: train, prove, attack."""
 
@@ -91,6 +91,75 @@ def methods_command(as_json: bool) -> None:
     Console().print(table)
 
 
+@cli.group("data")
+def data_group() -> None:
+    """Data sets: list, fetch, show who holds what."""
+
+
+@data_group.command("list")
+@_json_option
+def data_list_command(as_json: bool) -> None:
+    """List the data sets and whether their files are here and sound."""
+    from fedveil.data.fetching import missing_files
+    from fedveil.data.sources import CATALOGUE, data_directories
+
+    lacking = {name: len(missing_files(name)) for name in CATALOGUE}
+    if as_json:
+        click.echo(json.dumps([{"name": name, "available": not count} for name, count in lacking.items()]))
+        return
+    for name, count in lacking.items():
+        click.echo(f"{name:8}  {'here' if not count else f'missing: fedveil data fetch {name}'}")
+    click.echo(f"looked in {' and '.join(str(directory) for directory in data_directories())}")
+
+
+@data_group.command("fetch")
+@click.argument("name")
+def data_fetch_command(name: str) -> None:
+    """Get a data set's files and verify them; what is here and sound is not fetched again."""
+    from fedveil.data.fetching import fetch
+    from fedveil.data.progress import progress_on
+
+    with progress_on(sys.stderr) as progress:
+        fetch(name, progress)
+    click.echo(f"{name}: here and verified")
+
+
+@data_group.command("show")
+@click.argument("name")
+@click.option("--clients", type=int, help="How many clients; default: the task's.")
+@click.option("--records", type=int, help="Records per client.")
+@click.option("--partition", help="shards, random, dirichlet or copy.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="E.g. data.partition.per_client=4.")
+@click.option("--out", type=click.Path(path_type=Path), help="The picture; default: NAME-PARTITION.png.")
+def data_show_command(
+    name: str,
+    clients: int | None,
+    records: int | None,
+    partition: str | None,
+    settings: tuple[str, ...],
+    out: Path | None,
+) -> None:
+    """Divide a data set over clients; print a summary and draw who holds which labels."""
+    from fedveil.data.dataset import load
+    from fedveil.data.picture import draw, summary
+    from fedveil.experiment.files import disk_errors
+    from fedveil.experiment.layers import parse_setting
+    from fedveil.experiment.prepare import divide
+    from fedveil.experiment.spec import resolve
+
+    asked = {"data.clients": clients, "data.records": records, "data.partition": partition}
+    overrides = {"data.name": name, **{key: value for key, value in asked.items() if value is not None}}
+    spec = resolve("fedavg", overrides | dict(parse_setting(text) for text in settings)).data
+    dataset = load(name)
+    divided = divide(spec, dataset)
+    path = out or Path(f"{name}-{spec.partition.kind}.png")
+    with disk_errors(path):
+        draw(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)
+    for line in summary(divided, dataset.train.labels, dataset.classes).lines():
+        click.echo(line)
+    click.echo(f"picture: {path}")
+
+
 def _print_result(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
@@ -114,6 +183,8 @@ def main() -> None:
         _fail(str(error))
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
     except click.ClickException as error:
         _fail(error.format_message())
     except (KeyboardInterrupt, click.Abort):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer
 from torch import Tensor
 
 from fedveil.core.errors import FedveilError
@@ -190,6 +189,8 @@ def _load_adult() -> Dataset:
 
 
 def _load_cancer() -> Dataset:
+    from sklearn.datasets import load_breast_cancer  # a second to import, and only needed here
+
     features, labels = load_breast_cancer(return_X_y=True)
     rows, held_out = stratified_split("cancer", labels, 143)
     mean, deviation = features[rows].mean(axis=0), features[rows].std(axis=0)

@@ -201,7 +201,7 @@ def pictures_below(address: str) -> Origin:
 
         patience = Patience(attempts=6)
         one(paths[0])  # if the place can't be reached, find out once and not 3,023 times
-        progress.begin(f"{len(paths):,} pictures", 26_600_000, 0)
+        progress.begin(f"{len(paths):,} pictures", 26_278_075, 0)
         pictures = {}
         try:
             with ThreadPoolExecutor(8) as pool:

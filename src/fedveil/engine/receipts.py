@@ -11,7 +11,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt
 from fedveil.method import Method
 
-MEASURED_DEVIATIONS = 8.0
+MEASURED_DEVIATIONS = 7.0
 """How many standard errors a measured noise level may lie off the declared one."""
 
 
@@ -43,6 +43,9 @@ def check_receipts(
         )
     for receipt in receipts:
         _check_receipt(expected[receipt.client, receipt.did.place], receipt, round, coordinates)
+    if receipts:  # all clients together show a smaller deviation than each alone
+        pooled = sum(map(_relative_square, receipts)) / len(receipts)
+        _check_level(f"round {round}", pooled, coordinates * len(receipts))
 
 
 def _check_receipt(declared: Declaration, receipt: Receipt, round: int, coordinates: int) -> None:
@@ -53,13 +56,23 @@ def _check_receipt(declared: Declaration, receipt: Receipt, round: int, coordina
             f"{key}: declared {told[key]}, executed {did[key]}" for key in told if told[key] != did[key]
         )
         raise ReceiptMismatch(f"{where}: executed something else than declared ({differing or 'another round'})")
-    noisy = declared.sum_std > 0
-    if noisy and receipt.draws < declared.steps * coordinates:
+    if declared.sum_std > 0 and receipt.draws < declared.steps * coordinates:
         raise ReceiptMismatch(f"{where}: {receipt.draws} noise coordinates, declared {declared.steps * coordinates}")
-    # The root mean square of n Gaussians has relative standard error 1/sqrt(2n); 1e-3 leaves room for float32 sums.
-    tolerance = declared.sum_std * (MEASURED_DEVIATIONS / math.sqrt(2 * coordinates) + 1e-3)
-    if not abs(receipt.measured_std - declared.sum_std) <= tolerance:
+    if declared.sum_std == 0 and receipt.measured_std != 0:
+        raise ReceiptMismatch(f"{where}: noise was added where none is declared")
+    _check_level(where, _relative_square(receipt), coordinates)
+
+
+def _relative_square(receipt: Receipt) -> float:
+    """(measured/declared)² of the noise; 1 where it is as declared."""
+    declared = receipt.did.sum_std
+    return (receipt.measured_std / declared) ** 2 if declared > 0 else 1.0
+
+
+def _check_level(where: str, relative_square: float, count: int) -> None:
+    """The mean square of `count` Gaussians has relative standard error sqrt(2/count); 1e-3 is room for float32 sums."""
+    tolerance = MEASURED_DEVIATIONS * math.sqrt(2 / count) + 1e-3
+    if not abs(relative_square - 1) <= tolerance:
         raise ReceiptMismatch(
-            f"{where}: the noise measured on the tensors has standard deviation {receipt.measured_std:g},"
-            f" declared {declared.sum_std:g}"
+            f"{where}: the noise measured on the tensors is {math.sqrt(relative_square):.4g} times the declared one"
         )

@@ -22,7 +22,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "stop": {"rounds": 100},
     },
     "lfw": {
-        "data": {"clients": 100, "records": 300, "partition": {"kind": "shards", "per_client": 15}},
+        "data": {"clients": 100, "records": 300, "partition": {"kind": "shards", "per_client": 10}},
         "model": {"name": "cnn"},
         "cohort": {"kind": "fixed", "size": 50},
         "batch": {"kind": "partition", "size": 3},

@@ -93,11 +93,13 @@ def elu(module: nn.ELU) -> Rule:
     )
 
 
-def gelu(module: nn.GELU) -> Rule:
-    form = module.approximate
+def gelu(module: nn.GELU) -> Rule | None:
+    """Only the approximation by tanh: the exact form ignores the strides of the memory it is told to fill."""
+    if module.approximate != "tanh":
+        return None
     return Rule(
-        apply=lambda inputs, out: aten.gelu.out(inputs, approximate=form, out=out),
-        reverse=lambda delta, kept, out: aten.gelu_backward.grad_input(delta, kept, approximate=form, grad_input=out),
+        apply=lambda inputs, out: aten.gelu.out(inputs, approximate="tanh", out=out),
+        reverse=lambda delta, kept, out: aten.gelu_backward.grad_input(delta, kept, approximate="tanh", grad_input=out),
         keeps_input=True,
     )
 

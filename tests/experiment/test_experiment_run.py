@@ -1,0 +1,245 @@
+"""A run leaves a complete directory, and an interrupted one ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fedveil.core.errors import FedveilError
+from fedveil.data.dataset import Dataset, Examples, from_tensors
+from fedveil.engine import client as client_module
+from fedveil.engine.receipts import ReceiptMismatch
+from fedveil.experiment import run as run_module
+from fedveil.experiment.files import RunFiles
+from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.run import resume, run
+from fedveil.experiment.spec import resolve
+from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.noise import NoiseSource
+from fedveil.zoo import ZOO
+
+Settings = dict[str, Any]
+
+
+@pytest.mark.parametrize("method", list(ZOO))
+def test_every_method_runs_and_leaves_a_complete_directory(
+    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    result = run(method, tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    files = RunFiles(tmp_path / "run")
+    assert result.rounds == 4
+    assert 0 <= result.accuracy <= 1
+    assert resolve(files.spec) == resolve(method, tiny)
+    assert [e["round"] for e in files.read_events() if e["event"] == "round"] == [0, 1, 2, 3]
+    assert json.loads(files.result.read_text())["accuracy"] == result.accuracy
+    assert set(load_file(files.model)) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    with Ledger(files.ledger) as ledger:
+        assert [len(cohort) for _, _, cohort in ledger.rounds()] == [4, 4, 4, 4]
+        assert len(ledger.receipts()) == (16 if method.startswith("fed-cdp") else 0)
+
+
+def test_fedavg_learns(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    assert run("fedavg", {**tiny, "stop.rounds": 8}, out=tmp_path / "run", workers=1, dataset=blobs).accuracy > 0.9
+
+
+def test_the_same_seed_gives_the_same_model_for_every_chunk_and_number_of_workers(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    models = []
+    for name, workers, chunk in (("a", 1, None), ("b", 1, 1), ("c", 1, 3), ("d", 2, None), ("e", 3, 2)):
+        run("fed-cdp", tiny, out=tmp_path / name, workers=workers, chunk=chunk, dataset=blobs)
+        models.append((tmp_path / name / "model.safetensors").read_bytes())
+    assert len(set(models)) == 1
+
+
+def test_another_seed_and_no_seed_give_other_models(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 2), ("c", "none"), ("d", "none")):
+        run("fed-cdp", {**tiny, "seed": seed}, out=tmp_path / name, workers=1, dataset=blobs)
+    assert len({(tmp_path / name / "model.safetensors").read_bytes() for name in "abcd"}) == 4
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+STAGES: dict[str, Callable[[pytest.MonkeyPatch, int], None]] = {}
+
+
+def stage(function: Callable[[pytest.MonkeyPatch, int], None]) -> Callable[[pytest.MonkeyPatch, int], None]:
+    STAGES[function.__name__] = function
+    return function
+
+
+def _die_at(patch: pytest.MonkeyPatch, owner: Any, name: str, at: int, after: bool) -> None:
+    original, calls = getattr(owner, name), [0]
+
+    def wrapped(*arguments: Any, **keywords: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == at and not after:
+            raise Killed
+        outcome = original(*arguments, **keywords)
+        if calls[0] == at:
+            raise Killed
+        return outcome
+
+    patch.setattr(owner, name, wrapped)
+
+
+@stage
+def before_the_ledger(patch: pytest.MonkeyPatch, at: int) -> None:
+    _die_at(patch, Ledger, "commit", at, after=False)
+
+
+@stage
+def between_ledger_and_event(patch: pytest.MonkeyPatch, at: int) -> None:
+    _die_at(patch, Ledger, "commit", at, after=True)
+
+
+@stage
+def between_event_and_checkpoint(patch: pytest.MonkeyPatch, at: int) -> None:
+    _die_at(patch, RunFiles, "save_checkpoint", at + 1, after=False)  # the first call saves the initial model
+
+
+@stage
+def after_the_checkpoint(patch: pytest.MonkeyPatch, at: int) -> None:
+    _die_at(patch, RunFiles, "save_checkpoint", at + 1, after=True)
+
+
+@stage
+def before_anything_was_published(patch: pytest.MonkeyPatch, at: int) -> None:
+    _die_at(patch, RunFiles, "save_checkpoint", 1, after=False)
+
+
+@pytest.mark.parametrize("name", list(STAGES))
+@pytest.mark.parametrize("at", [1, 3, 4])
+def test_a_run_killed_anywhere_resumes_to_the_same_model(
+    name: str, at: int, tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    tiny = {**tiny, "aggregate.optimiser": "adam", "aggregate.rate": 0.1}  # the server has state to lose
+    whole = run("fed-cdp", tiny, out=tmp_path / "whole", workers=1, dataset=blobs)
+    with pytest.MonkeyPatch.context() as patch:
+        STAGES[name](patch, at)
+        with pytest.raises(Killed):
+            run("fed-cdp", tiny, out=tmp_path / "cut", workers=1, dataset=blobs)
+    resumed = resume(tmp_path / "cut", workers=1, dataset=blobs)
+    assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+    assert (resumed.accuracy, resumed.loss, resumed.rounds) == (whole.accuracy, whole.loss, whole.rounds)
+    rounds = [e["round"] for e in RunFiles(tmp_path / "cut").read_events() if e["event"] == "round"]
+    assert rounds == [0, 1, 2, 3]
+    with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
+        assert {round for round, _, _ in ledger.rounds()} == {0, 1, 2, 3}
+        assert len(ledger.receipts()) >= whole.receipts  # a repeated round is paid for again, never forgotten
+
+
+def test_resuming_a_finished_run_returns_its_result(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    result = run("fedavg", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert resume(tmp_path / "run", dataset=blobs) == result
+
+
+def test_noise_multiplied_by_zero_stops_the_run_before_anything_is_published(
+    tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = NoiseSource.standard_normal
+    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *a, **k: original(*a, **k) * 0)
+    with pytest.raises(ReceiptMismatch, match="the noise measured on the tensors"):
+        run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["round-000000.safetensors"]
+
+
+@pytest.mark.parametrize("wrong", ["half the noise", "another clip", "a step without noise"])
+def test_executing_something_else_than_declared_stops_the_run(
+    wrong: str, tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if wrong == "half the noise":
+        original = Gaussian.sum_std
+        monkeypatch.setattr(
+            Gaussian, "add_to_sums",
+            lambda self, sums, *, bound, batch, source, addresses: sums.add_(
+                source.standard_normal("example noise", addresses, sums.shape[-1]),
+                alpha=original(self, bound, batch) / 2,
+            ),
+        )  # fmt: skip
+    elif wrong == "another clip":
+        sanitiser = client_module.Sanitiser.__init__
+
+        def doubled(self: Any, *arguments: Any) -> None:
+            sanitiser(self, *arguments)
+            self._bound *= 2
+
+        monkeypatch.setattr(client_module.Sanitiser, "__init__", doubled)
+    else:
+        noised, calls = client_module.Sanitiser.noised_sums, [0]
+
+        def skipping(self: Any, sums: torch.Tensor, *arguments: Any) -> torch.Tensor:
+            calls[0] += 1
+            return sums if calls[0] == 3 else noised(self, sums, *arguments)
+
+        monkeypatch.setattr(client_module.Sanitiser, "noised_sums", skipping)
+    with pytest.raises(ReceiptMismatch):
+        run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+
+
+def test_gradients_that_are_not_finite_count_as_zero_and_are_reported(
+    tiny: Settings, tmp_path: Path, blobs: Dataset
+) -> None:
+    inputs = blobs.train.inputs.clone()
+    inputs[::10] = 3e38  # finite, but the first layer overflows
+    wild = from_tensors("wild", Examples(inputs, blobs.train.labels), blobs.validation)
+    for method in ("fedavg", "fed-cdp"):
+        result = run(method, tiny, out=tmp_path / method, workers=1, dataset=wild)
+        assert result.rejected > 0
+        model = load_file(tmp_path / method / "model.safetensors")
+        assert all(torch.isfinite(tensor).all() for tensor in model.values())
+
+
+def test_a_worker_that_dies_is_an_error_in_one_line(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    settings = {**tiny, "model.name": "suicide:factory"}
+    (tmp_path / "suicide.py").write_text(
+        "import os\nfrom fedveil.models.networks import mlp\n"
+        "class Dying(type(mlp((6,), 3))):\n"
+        "    def __setstate__(self, state):\n        os._exit(7)\n"
+        "def factory(shape, classes, hidden):\n    return Dying(*mlp(shape, classes, hidden=hidden))\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        with pytest.raises(FedveilError, match="a worker process ended unexpectedly"):
+            run("fedavg", settings, out=tmp_path / "run", workers=2, dataset=blobs)
+
+
+def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FedveilError, match="not a run directory"):
+        resume(tmp_path)
+
+
+def test_a_damaged_ledger_stops_the_run(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    (tmp_path / "run/result.json").unlink()
+    (tmp_path / "run/ledger.sqlite").write_bytes(b"not a ledger at all" * 100)
+    with pytest.raises(FedveilError, match="ledger"):
+        resume(tmp_path / "run", dataset=blobs)
+
+
+def test_the_key_of_an_unseeded_run_is_nowhere_in_its_directory(
+    tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[bytes] = []
+    original = run_module.prepare
+
+    def spying(*arguments: Any) -> Any:
+        prepared = original(*arguments)
+        keys.append(prepared.streams.key)
+        return prepared
+
+    monkeypatch.setattr(run_module, "prepare", spying)
+    run("fed-cdp", {**tiny, "seed": "none"}, out=tmp_path / "run", workers=1, dataset=blobs)
+    content = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert keys[0] not in content
+    assert keys[0].hex().encode() not in content
+    shutil.rmtree(tmp_path / "run")
