@@ -173,6 +173,10 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
     if result["seeded"]:
         click.echo("not private: seeded")
     click.echo(f"run: {result['run']}")
+    click.echo(
+        f"next: look at {result['run']}/events.jsonl, compare with `fedveil run fedavg`, or change a setting:"
+        " `fedveil run --set example.sigma=1`"
+    )
 
 
 def main() -> None:
@@ -188,7 +192,7 @@ def main() -> None:
     except click.ClickException as error:
         _fail(error.format_message())
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; what was published is safe: `fedveil resume RUN` goes on", err=True)
+        click.echo("fedveil: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,7 @@ import platform
 import secrets
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -57,10 +57,13 @@ def run(
 ) -> Result:
     """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
 
-    `dataset` brings your own records in place of a named data set.
+    `dataset` brings your own records in place of a named data set; the spec then carries its name.
     """
     spec = source if isinstance(source, Spec) else resolve(source, overrides)
+    if dataset is not None:
+        spec = replace(spec, data=replace(spec.data, name=dataset.name))
     prepared = prepare(spec, dataset)
+    runtime = LocalRuntime(prepared.job, workers, chunk)
     files = RunFiles(Path(out) if out is not None else _new_directory(spec))
     files.create()
     about = {
@@ -74,7 +77,7 @@ def run(
     }
     write_whole(files.spec, spec.to_toml().encode())
     files.write_json(files.about, about)
-    return _train(prepared, files, workers, chunk, reporter or Silent())
+    return _train(prepared, files, runtime, reporter or Silent())
 
 
 def resume(
@@ -91,32 +94,45 @@ def resume(
     if files.result.exists():
         stored = files.read_json(files.result)
         return Result(**{**stored, "run": files.directory})
-    return _train(prepare(resolve(files.spec), dataset), files, workers, chunk, reporter or Silent())
+    prepared = prepare(resolve(files.spec), dataset)
+    return _train(prepared, files, LocalRuntime(prepared.job, workers, chunk), reporter or Silent())
 
 
-def _train(prepared: Prepared, files: RunFiles, workers: int | None, chunk: int | None, reporter: Reporter) -> Result:
+def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter: Reporter) -> Result:
+    try:
+        with Ledger(files.ledger) as ledger, runtime:
+            return _train_rounds(prepared, files, ledger, runtime, reporter)
+    except KeyboardInterrupt:
+        reporter.note(f"what was published is safe; go on with: fedveil resume {files.directory}")
+        raise
+
+
+def _train_rounds(
+    prepared: Prepared, files: RunFiles, ledger: Ledger, runtime: LocalRuntime, reporter: Reporter
+) -> Result:
     spec, method = prepared.spec, prepared.spec.method
-    with Ledger(files.ledger) as ledger, LocalRuntime(prepared.job, workers, chunk) as runtime:
-        state = files.load_checkpoint(prepared.layout)
-        if state is None:
-            state = prepared.initial_state()
-            files.save_checkpoint(state, prepared.layout)
-        files.trim_events(state.round)
-        files.append_event({"event": "start", "rounds_done": state.round})
-        reporter.begin(_title(prepared, files), method.rounds, state.round)
-        for closed in rounds(method, state, prepared.sites.population, prepared.layout, runtime, prepared.streams):
-            state = closed.state
-            event = _event(closed)
-            if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
-                evaluation = runtime.evaluate(state)
-                event |= {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
-            # The order matters: pay, note, publish. After a crash anywhere in between, the ledger claims at least
-            # what was published, and the events of published rounds are complete.
-            ledger.commit(closed.round, closed.cohort, closed.receipts)
-            files.append_event(event)
-            files.save_checkpoint(state, prepared.layout)
-            _report(reporter, event, method.rounds)
-        return _finish(prepared, files, ledger, state)
+    state = files.load_checkpoint(prepared.layout)
+    if state is None:
+        state = prepared.initial_state()
+        files.save_checkpoint(state, prepared.layout)
+    files.trim_events(state.round)
+    files.append_event({"event": "start", "rounds_done": state.round})
+    reporter.begin(_title(prepared, files), method.rounds, state.round)
+    begun = time.perf_counter()
+    for closed in rounds(method, state, prepared.sites.population, prepared.layout, runtime, prepared.streams):
+        state = closed.state
+        event = _event(closed)
+        if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
+            evaluation = runtime.evaluate(state)
+            event |= {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
+        event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
+        # The order matters: pay, note, publish. After a crash anywhere in between, the ledger claims at least what
+        # was published, and the events of published rounds are complete.
+        ledger.commit(closed.round, closed.cohort, closed.receipts)
+        files.append_event(event)
+        files.save_checkpoint(state, prepared.layout)
+        _report(reporter, event, method.rounds)
+    return _finish(prepared, files, ledger, state)
 
 
 def _finish(prepared: Prepared, files: RunFiles, ledger: Ledger, state: ServerState) -> Result:
@@ -140,7 +156,7 @@ def _finish(prepared: Prepared, files: RunFiles, ledger: Ledger, state: ServerSt
 
 
 def _event(closed: Closed) -> dict[str, Any]:
-    return {"event": "round", "round": closed.round, **asdict(closed.summary), "finished": time.time()}
+    return {"event": "round", "round": closed.round, **asdict(closed.summary)}
 
 
 def _report(reporter: Reporter, event: Mapping[str, Any], total: int) -> None:

@@ -69,34 +69,56 @@ class FirstConvolution(_Convolution):
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         geometry = self.geometry
-        patches = shelf.buffer("patches", shelf.slots, self.columns, geometry.pixels, fill=1.0)
-        kernel, output = geometry.kernel, geometry.output
-        shaped = patches[:, :, : geometry.taps].view(shelf.clients, shelf.slots, geometry.channels, *kernel, *output)
-        shaped.copy_(self._shifts(self._padded(inputs, shelf)))
+        patches = self._fill_patches(inputs, shelf)
         matrix = shelf.buffer("matrix", shelf.slots, geometry.filters, self.columns)
         matrix[..., : geometry.taps].copy_(self._shaped_weight(parameters).flatten(start_dim=2).unsqueeze(1))
         if self.bias is not None:
             matrix[..., geometry.taps].copy_(parameters[:, None, self.bias])
         outputs = shelf.buffer("outputs", shelf.slots, geometry.pixels, geometry.filters)
         torch.bmm(patches.flatten(end_dim=1).mT, matrix.flatten(end_dim=1).mT, out=outputs.flatten(end_dim=1))
-        return outputs.view(shelf.clients, shelf.slots, *output, geometry.filters)
+        return outputs.view(shelf.clients, shelf.slots, *geometry.output, geometry.filters)
 
-    def _padded(self, inputs: Tensor, shelf: Shelf) -> Tensor:
-        if self.geometry.padding == (0, 0):
-            return inputs.contiguous()
-        padded = shelf.buffer("padded", shelf.slots, self.geometry.channels, *self.geometry.padded, fill=0.0)
-        self.geometry.inside(padded, 3).copy_(inputs)
-        return padded
+    def _fill_patches(self, inputs: Tensor, shelf: Shelf) -> Tensor:
+        """Shift along the columns first; the shifts along the rows are then copies of whole planes."""
+        geometry, (down, _) = self.geometry, self.geometry.stride
+        pixels = geometry.pixels
+        shifted = self._column_shifts(self._padded(inputs, shelf), shelf)
+        patches = shelf.buffer("patches", shelf.slots, self.columns, pixels, fill=1.0)
+        target = patches[:, :, : geometry.taps].view(
+            shelf.clients, shelf.slots, geometry.channels, *geometry.kernel, pixels
+        )
+        for phase in range(min(down, geometry.kernel[0])):
+            rows = range(phase, geometry.kernel[0], down)
+            by_client, by_slot, by_channel, by_column, by_phase, by_row, _ = shifted.stride()
+            source = shifted.as_strided(
+                (shelf.clients, shelf.slots, geometry.channels, len(rows), geometry.kernel[1], pixels),
+                (by_client, by_slot, by_channel, by_row, by_column, 1),
+                phase * by_phase,
+            )
+            target[:, :, :, phase::down].copy_(source)
+        return patches
 
-    def _shifts(self, image: Tensor) -> Tensor:
-        """The view `[K, B, C, *kernel, *output]`: for every weight, the pixels it meets."""
+    def _column_shifts(self, image: Tensor, shelf: Shelf) -> Tensor:
+        """`[K, B, C, kernel column, phase, row, output column]`: padded row `down · row + phase`, shifted."""
+        geometry, (down, right), width = self.geometry, self.geometry.stride, self.geometry.output[1]
         by_client, by_slot, by_channel, by_row, by_column = image.stride()
-        geometry, (down, right) = self.geometry, self.geometry.stride
-        return image.as_strided(
-            (*image.shape[:3], *geometry.kernel, *geometry.output),
-            (by_client, by_slot, by_channel, by_row, by_column, down * by_row, right * by_column),
+        rows = image.shape[3] // down
+        shifted = shelf.buffer("shifted", shelf.slots, geometry.channels, geometry.kernel[1], down, rows, width)
+        view = image.as_strided(
+            shifted.shape,
+            (by_client, by_slot, by_channel, by_column, by_row, down * by_row, right * by_column),
             image.storage_offset(),
         )
+        return shifted.copy_(view)
+
+    def _padded(self, inputs: Tensor, shelf: Shelf) -> Tensor:
+        """The images with their border, the number of rows rounded up to a multiple of the stride."""
+        geometry, down = self.geometry, self.geometry.stride[0]
+        height, width = geometry.padded
+        rows = -(-height // down) * down
+        padded = shelf.buffer("padded", shelf.slots, geometry.channels, rows, width, fill=0.0)
+        geometry.inside(padded, 3).copy_(inputs)
+        return padded
 
     def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         raise AssertionError("nothing before the first layer has parameters")

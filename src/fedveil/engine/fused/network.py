@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -52,19 +54,22 @@ class Fused:
         if factors is None:
             return self._plain_sums(parameters, batch, shelves, losses, delta, total)
         norms = self._measure(parameters, delta, shelves)
-        finite = torch.isfinite(norms).all(dim=-1).logical_and_(torch.isfinite(losses))
-        counted = finite & (batch.weights > 0)
+        present = batch.weights > 0
+        doubtful, counted = None, present
+        if not math.isfinite(float(norms.sum() + losses.sum())):
+            finite = _finite(norms, losses)
+            doubtful, counted = _clients_with_any(~finite), finite & present
         norms = torch.where(counted.unsqueeze(-1), norms, 0.0)
         scales = factors(norms) * batch.weights.unsqueeze(-1)
         by_group = scales.permute(2, 0, 1).contiguous()
         for stage, shelf in zip(self._stages, shelves, strict=False):
             if isinstance(stage, Layer):
                 stage.collect(by_group[stage.group], total, shelf)
-        doubtful = _clients_with_any(finite.logical_not())
         if doubtful is not None:
             rows = self.rows(parameters[doubtful], _pick(batch, doubtful)).rows
             total[doubtful] = self._weighted(rows, scales[doubtful])
-        return Sums(total, _sum_losses(losses, counted), norms, _rejected(counted, batch))
+        rejected = (present & ~counted).sum(dim=-1)
+        return Sums(total, torch.where(counted, losses, 0.0).sum(dim=-1), norms, rejected)
 
     def _plain_sums(
         self,
@@ -83,11 +88,10 @@ class Fused:
                 stage.accumulate(delta, total, shelf)
             if index > self._first_layer:
                 delta = stage.backward(delta, parameters, shelf)
-        counted = batch.weights > 0
-        summed = _sum_losses(losses, counted)
+        summed = torch.where(batch.weights > 0, losses, 0.0).sum(dim=-1)
         rejected = torch.zeros_like(summed, dtype=torch.int64)
-        sizes = torch.linalg.vector_norm(total, dim=-1)
-        doubtful = _clients_with_any(torch.isfinite(sizes + losses.sum(dim=-1)).logical_not_().unsqueeze(-1))
+        sizes = torch.linalg.vector_norm(total, dim=-1) + losses.sum(dim=-1)
+        doubtful = _clients_with_any(~torch.isfinite(sizes).unsqueeze(-1))
         if doubtful is not None:
             some = _pick(batch, doubtful)
             outcome = self.rows(parameters[doubtful], some)
@@ -106,13 +110,14 @@ class Fused:
         for stage, shelf in zip(self._stages, shelves, strict=False):
             if isinstance(stage, Layer):
                 stage.rows(rows, shelf)
-        counted = torch.isfinite(norms).all(dim=-1) & torch.isfinite(losses) & (batch.weights > 0)
+        present = batch.weights > 0
+        counted = _finite(norms, losses) & present
         shown = counted.unsqueeze(-1)
         return Rows(
             rows=torch.where(shown, rows, 0.0),
             losses=torch.where(counted, losses, 0.0),
             norms=torch.where(shown, norms, 0.0),
-            rejected=_rejected(counted, batch),
+            rejected=(present & ~counted).sum(dim=-1),
         )
 
     def _forward(self, parameters: Tensor, batch: Batch, shelves: list[Shelf]) -> tuple[Tensor, Tensor]:
@@ -159,9 +164,6 @@ def _pick(batch: Batch, clients: Tensor) -> Batch:
     return Batch(batch.inputs[clients], batch.labels[clients], batch.weights[clients])
 
 
-def _sum_losses(losses: Tensor, counted: Tensor) -> Tensor:
-    return torch.where(counted, losses, 0.0).sum(dim=-1)
-
-
-def _rejected(counted: Tensor, batch: Batch) -> Tensor:
-    return (batch.weights > 0).logical_and_(counted.logical_not()).sum(dim=-1)
+def _finite(norms: Tensor, losses: Tensor) -> Tensor:
+    """`[K, B]`: the examples with finite norms in all layers and a finite loss."""
+    return torch.isfinite(norms).all(dim=-1) & torch.isfinite(losses)

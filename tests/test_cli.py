@@ -1,0 +1,231 @@
+"""The command line, used as a person uses it: through processes, in a temporary directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedveil.cli import main
+
+CANCER = ["--set", "data.name=cancer", "--seed", "1"]
+
+
+def fedveil(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fedveil.cli", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "fedveil.cli", *arguments]
+    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_rounds(events: Path, count: int) -> None:
+    for _ in range(1200):
+        if events.exists() and events.read_text().count('"event": "round"') >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{events} never reached {count} rounds")
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Calls the command line in this process; returns (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fedveil", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_run_prints_one_json_object_and_leaves_a_run(tmp_path: Path) -> None:
+    done = fedveil("run", "fed-cdp", *CANCER, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert {"accuracy", "loss", "rounds", "seconds", "run"} <= set(result)
+    assert result["rounds"] == 3
+    assert (tmp_path / result["run"] / "model.safetensors").exists()
+    assert "round 3/3" in done.stderr  # plain lines, since this is no terminal
+
+
+def test_run_ends_with_the_accuracy_the_directory_and_what_to_do_next(call: Any) -> None:
+    code, out, _ = call("run", "fedavg", *CANCER, "--rounds", "1", "--workers", "1", "--out", "here")
+    assert code == 0
+    assert "accuracy" in out
+    assert "run: here" in out
+    assert "not private: seeded" in out
+    assert "next:" in out
+
+
+def test_methods_lists_the_zoo(call: Any) -> None:
+    code, out, _ = call("methods", "--json")
+    assert code == 0
+    assert {"fedsgd", "fedavg", "fed-cdp", "fed-cdp-decay"} <= {entry["name"] for entry in json.loads(out)}
+    assert "fed-cdp-decay" in call("methods")[1]
+
+
+def test_data_list_says_what_is_there(call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FEDVEIL_DATA", str(tmp_path))
+    monkeypatch.setattr("fedveil.data.sources.cache_directory", lambda: tmp_path / "cache")
+    code, out, _ = call("data", "list")
+    assert code == 0
+    assert "cancer    here" in out
+    assert "fedveil data fetch mnist" in out
+
+
+def test_data_show_draws_a_picture(call: Any) -> None:
+    code, out, _ = call("data", "show", "cancer", "--clients", "7", "--partition", "random", "--records", "20")
+    assert code == 0
+    assert "records per client 20" in out
+    assert Path("cancer-random.png").read_bytes().startswith(b"\x89PNG")
+
+
+MISTAKES: list[tuple[list[str], str]] = [
+    (["run", "fed-cpd"], "neither a method"),
+    (["run", "missing.toml"], "missing.toml: can't be read"),
+    (["run", "--set", "example.sgima=3"], "did you mean sigma?"),
+    (["run", "--set", "example.sigma=-1"], "sigma must not be negative"),
+    (["run", "--set", "example.sigma=nan"], "sigma must not be negative, infinite or NaN"),
+    (["run", "--set", "example.clip.bound=0"], "example.clip.bound"),
+    (["run", "--set", "example.sigma=lots"], "example.sigma: expected a number"),
+    (["run", "--set", "nonsense"], "expected key=value"),
+    (["run", "--set", "nonsense.key=1"], "unknown key"),
+    (["run", "--rounds", "0"], "rounds must be a positive number"),
+    (["run", *CANCER, "--set", "batch.size=500"], "batch of 500 is larger than client 0"),
+    (["run", *CANCER, "--set", "cohort.size=500"], "500 clients a round, but there are only 100"),
+    (["run", *CANCER, "--set", "model.name=resnet"], "there is no model 'resnet'"),
+    (["run", *CANCER, "--set", "model.name=cnn"], "needs images"),
+    (["run", *CANCER, "--set", "model.options.width=3"], "model.options"),
+    (["run", *CANCER, "--workers", "0"], "workers must be at least 1"),
+    (["run", "--set", "data.name=atlantis"], "unknown data set 'atlantis'"),
+    (["resume", "."], "not a run directory"),
+    (["data", "fetch", "atlantis"], "unknown data set 'atlantis'"),
+    (["data", "show", "cancer", "--partition", "slices"], "data.partition: kind must be one of"),
+    (["frobnicate"], "No such command"),
+    (["run", "--workers", "many"], "not a valid integer"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES])
+def test_a_mistake_is_answered_in_one_line_with_exit_code_2(call: Any, arguments: list[str], complaint: str) -> None:
+    code, out, err = call(*arguments)
+    assert code == 2
+    assert complaint in err
+    assert err.count("\n") == 1
+    assert not out
+    assert not list(Path().iterdir())  # nothing half-made is left behind
+
+
+def test_a_spec_that_is_not_toml_is_named(call: Any) -> None:
+    Path("broken.toml").write_text("[data\nname=")
+    code, _, err = call("run", "broken.toml")
+    assert code == 2
+    assert err.startswith("fedveil: broken.toml: not a TOML file")
+
+
+def test_a_run_directory_in_use_is_not_overwritten(call: Any) -> None:
+    assert call("run", "fedavg", *CANCER, "--rounds", "1", "--workers", "1", "--out", "here")[0] == 0
+    code, _, err = call("run", "fedavg", *CANCER, "--out", "here")
+    assert code == 2
+    assert "already exists and is not empty" in err
+
+
+def test_a_run_of_a_newer_version_is_refused(call: Any) -> None:
+    call("run", "fedavg", *CANCER, "--rounds", "1", "--workers", "1", "--out", "here")
+    about = json.loads(Path("here/run.json").read_text())
+    Path("here/run.json").write_text(json.dumps({**about, "format": 99, "fedveil": "9.0"}))
+    code, _, err = call("resume", "here")
+    assert code == 2
+    assert "made by fedveil 9.0 in format 99" in err
+
+
+def test_ctrl_c_says_how_to_go_on_exits_with_130_and_loses_nothing(tmp_path: Path) -> None:
+    process = start("run", "fedavg", *CANCER, "--rounds", "60", "--workers", "2", "--out", "cut", cwd=tmp_path)
+    wait_for_rounds(tmp_path / "cut/events.jsonl", 3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "fedveil resume cut" in err
+    assert not out
+    assert not list((tmp_path / "cut").rglob("*.part"))
+    assert fedveil("resume", "cut", "--workers", "1", cwd=tmp_path).returncode == 0
+    assert fedveil("run", "fedavg", *CANCER, "--rounds", "60", "--out", "whole", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def test_a_killed_run_leaves_no_workers_behind_and_resumes_to_the_same_model(tmp_path: Path) -> None:
+    process = start("run", "fed-cdp", *CANCER, "--rounds", "40", "--workers", "2", "--out", "cut", cwd=tmp_path)
+    for rounds in (2, 9):
+        wait_for_rounds(tmp_path / "cut/events.jsonl", rounds)
+        workers = children(process.pid)
+        assert len(workers) == 2
+        process.kill()
+        process.communicate(timeout=30)
+        for _ in range(100):
+            if not any(alive(worker) for worker in workers):
+                break
+            time.sleep(0.05)
+        assert not any(alive(worker) for worker in workers)
+        process = start("resume", "cut", "--workers", "2", cwd=tmp_path)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert fedveil("run", "fed-cdp", *CANCER, "--rounds", "40", "--out", "whole", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (24_000, 24_000))
+
+    arguments = ["run", "fed-cdp", *CANCER, "--rounds", "60", "--workers", "1", "--out", "cut"]
+    done = fedveil(*arguments, cwd=tmp_path, preexec_fn=little_room)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("fedveil: cut/")
+    assert not list((tmp_path / "cut").rglob("*.part"))
+    assert fedveil("resume", "cut", cwd=tmp_path).returncode == 0
+    assert fedveil("run", "fed-cdp", *CANCER, "--rounds", "60", "--out", "whole", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def test_a_closed_output_is_no_traceback(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedveil.cli", "methods"],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+    process.wait(timeout=30)
