@@ -53,10 +53,8 @@ def run_command(
     from fedveil.report.progress import ConsoleReporter
 
     overrides = dict(parse_setting(text) for text in settings)
-    overrides |= {} if rounds is None else {"stop.rounds": rounds}
-    overrides |= {} if seed is None else {"seed": seed}
     with ConsoleReporter(Console(stderr=True)) as reporter:
-        result = run(source, overrides, out=out, workers=workers, reporter=reporter)
+        result = run(source, overrides, rounds=rounds, seed=seed, out=out, workers=workers, reporter=reporter)
     _print_result(result.to_dict(), as_json)
 
 

@@ -256,6 +256,7 @@ def test_a_client_is_bit_identical_in_any_company(
     fused = Fused.build(model, shape)
     assert fused is not None
     parameters, batch = example(model, shape, clients=25, slots=slots)
+    batch.inputs[5, 0] = batch.inputs[13, 0] = float("nan")
     together = fused.sums(parameters, batch, factors)
     total = together.total.clone()
     for part in (slice(0, 1), slice(13, 14), slice(24, 25), slice(4, 7), slice(9, 25)):
@@ -267,6 +268,22 @@ def test_a_client_is_bit_identical_in_any_company(
             assert together.norms is not None
             assert apart.norms is not None
             assert torch.equal(apart.norms, together.norms[part])
+
+
+@pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+def test_where_the_parameters_lie_in_memory_does_not_matter(factors: Factors | None) -> None:
+    model = convolutional()
+    fused = Fused.build(model, SHAPE)
+    assert fused is not None
+    parameters, batch = example(model, SHAPE)
+    expected = fused.sums(parameters, batch, factors).total.clone()
+    spread = torch.zeros(3, parameters.shape[1] + 5)
+    spread[:, 3:-2] = parameters
+    assert torch.equal(fused.sums(spread[:, 3:-2], batch, factors).total, expected)
+    common = parameters[:1].expand(3, -1)
+    alike = fused.sums(common, batch, factors).total.clone()
+    assert torch.equal(alike, fused.sums(common.contiguous(), batch, factors).total)
+    assert torch.equal(alike[0], expected[0])
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])

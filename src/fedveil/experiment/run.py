@@ -16,7 +16,8 @@ import torch
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
-from fedveil.engine.loop import Closed, rounds
+from fedveil.engine import loop
+from fedveil.engine.loop import Closed
 from fedveil.engine.server import ServerState
 from fedveil.experiment.files import FORMAT, RunFiles, write_whole
 from fedveil.experiment.ledger import Ledger
@@ -49,6 +50,8 @@ def run(
     source: str | Path | Mapping[str, Any] | Spec = "fed-cdp",
     overrides: Mapping[str, Any] | None = None,
     *,
+    rounds: int | None = None,
+    seed: int | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
     chunk: int | None = None,
@@ -57,9 +60,13 @@ def run(
 ) -> Result:
     """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
 
+    `rounds` and `seed` are short for the overrides `stop.rounds` and `seed`.
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
     """
-    spec = source if isinstance(source, Spec) else resolve(source, overrides)
+    told = dict(overrides or {})
+    told |= {} if rounds is None else {"stop.rounds": rounds}
+    told |= {} if seed is None else {"seed": seed}
+    spec = resolve(source.to_dict() if isinstance(source, Spec) else source, told)
     if dataset is not None:
         spec = replace(spec, data=replace(spec.data, name=dataset.name))
     prepared = prepare(spec, dataset)
@@ -119,7 +126,7 @@ def _train_rounds(
     files.append_event({"event": "start", "rounds_done": state.round})
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
-    for closed in rounds(method, state, prepared.sites.population, prepared.layout, runtime, prepared.streams):
+    for closed in loop.rounds(method, state, prepared.sites.population, prepared.layout, runtime, prepared.streams):
         state = closed.state
         event = _event(closed)
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:

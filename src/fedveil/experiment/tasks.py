@@ -18,7 +18,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "model": {"name": "cnn"},
         "cohort": {"kind": "fixed", "size": 50},
         "batch": {"kind": "partition", "size": 4},
-        "local": {"steps": 100, "rate": 0.02},
+        "local": {"steps": 100, "rate": 0.05},
         "stop": {"rounds": 100},
     },
     "lfw": {
@@ -26,7 +26,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "model": {"name": "cnn"},
         "cohort": {"kind": "fixed", "size": 50},
         "batch": {"kind": "partition", "size": 3},
-        "local": {"steps": 100, "rate": 0.02},
+        "local": {"steps": 100, "rate": 0.05},
         "stop": {"rounds": 60},
     },
     "adult": {
@@ -34,7 +34,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "model": {"name": "mlp", "options": {"hidden": [64, 32]}},
         "cohort": {"kind": "fixed", "size": 100},
         "batch": {"kind": "partition", "size": 3},
-        "local": {"steps": 100, "rate": 0.02},
+        "local": {"steps": 100, "rate": 0.05},
         "stop": {"rounds": 10},
     },
     "cancer": {
@@ -42,7 +42,7 @@ TASKS: dict[str, dict[str, Any]] = {
         "model": {"name": "mlp", "options": {"hidden": [64, 32]}},
         "cohort": {"kind": "fixed", "size": 10},
         "batch": {"kind": "partition", "size": 4},
-        "local": {"steps": 100, "rate": 0.02},
+        "local": {"steps": 100, "rate": 0.05},
         "stop": {"rounds": 3},
     },
 }

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.core.parameters import Layout
-from fedveil.engine.fused.convolution import Convolution, FirstConvolution
+from fedveil.engine.fused.convolution import Convolution
 from fedveil.engine.fused.dense import Dense
+from fedveil.engine.fused.first_convolution import FirstConvolution
 from fedveil.engine.fused.geometry import Geometry
 from fedveil.engine.fused.pools import AveragePool, MaxPool
 from fedveil.engine.fused.stages import (

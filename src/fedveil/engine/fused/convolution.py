@@ -1,11 +1,10 @@
-"""Convolutions for many clients at once, as matrix products over image patches.
-
-The bias rides along as one more weight whose patch entry is always one.
-"""
+"""Convolutions between layers, for many clients at once, as matrix products over image patches."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,15 +12,17 @@ from torch.nn.functional import conv_transpose2d
 
 from fedveil.engine.fused.geometry import Geometry, windows
 from fedveil.engine.fused.stages import Layer
-from fedveil.engine.fused.workspace import Shelf
+from fedveil.engine.fused.workspace import LANES, Shelf
 
-_LANES = 16
 _LARGE_PATCH = 1200
 """Numbers in a patch of `delta` (measured: 5 × 5 × 32 and 3 × 3 × 64 are still faster as patches)."""
 
 
-class _Convolution(Layer):
-    """What both forms share: per-example gradients, measured and then summed with their factors."""
+class AnyConvolution(Layer):
+    """What all forms share: per-example gradients, measured and then summed with their factors.
+
+    The bias rides along as one more weight (one more of the `columns`) whose patch entry is always one.
+    """
 
     def __init__(self, group: int, geometry: Geometry, weight: slice, bias: slice | None) -> None:
         self.group = group
@@ -31,128 +32,64 @@ class _Convolution(Layer):
         self.columns = geometry.taps + (bias is not None)
 
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
-        gradients = self._gradients(delta, shelf)
-        shelf.kept["gradients"] = gradients
-        norms: Tensor = torch.linalg.vector_norm(gradients, dim=-1)
+        norms: Tensor = torch.linalg.vector_norm(self.gradients(delta, shelf), dim=-1)
         return norms
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
-        gradients = shelf.kept["gradients"]
+        gradients = self.gradient_buffer(shelf)
         summed = shelf.buffer("summed", 1, gradients.shape[-1])
         torch.bmm(factors.unsqueeze(1), gradients, out=summed)
-        self._write(summed.squeeze(1), total)
+        self.write(summed.squeeze(1), total)
 
     def rows(self, rows: Tensor, shelf: Shelf) -> None:
-        self._write(shelf.kept["gradients"], rows)
+        self.write(self.gradient_buffer(shelf), rows)
 
-    def _gradients(self, delta: Tensor, shelf: Shelf) -> Tensor:
-        """Every example's gradient `[K, B, filters · columns]`, in this form's own order."""
-        raise NotImplementedError
+    def gradient_buffer(self, shelf: Shelf) -> Tensor:
+        return shelf.buffer("gradients", shelf.slots, self.geometry.filters * self.columns)
 
-    def _write(self, gradient: Tensor, flat: Tensor) -> None:
+    @abstractmethod
+    def gradients(self, delta: Tensor, shelf: Shelf) -> Tensor:
+        """Fill the gradient buffer with every example's gradient, in this form's own order."""
+
+    @abstractmethod
+    def write(self, gradient: Tensor, flat: Tensor) -> None:
         """Put gradients `[..., filters · columns]`, in this form's order, into their place in `[..., P]`."""
-        raise NotImplementedError
 
-    def _shaped_weight(self, flat: Tensor) -> Tensor:
+    def shaped_weight(self, flat: Tensor) -> Tensor:
         """The view `[..., filters, channels, area]` of the weights in `flat` `[..., P]`."""
         geometry = self.geometry
         return torch.unflatten(flat[..., self.weight], -1, (geometry.filters, geometry.channels, geometry.area))
 
 
-class FirstConvolution(_Convolution):
-    """A convolution of the data themselves: images `[K, B, C, H, W]`, and no gradient by the input.
+class _Forward(NamedTuple):
+    """Memory of the forward pass: images with a border, all their patches, the weights, the outputs."""
 
-    With few channels, stretches of memory are longer along the image's rows, so patches are stored
-    transposed, `[K, B, columns, pixels]`. The weights keep their own order, and outputs still come out
-    channels last.
-    """
-
-    def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        geometry = self.geometry
-        patches = self._fill_patches(inputs, shelf)
-        matrix = shelf.buffer("matrix", shelf.slots, geometry.filters, self.columns)
-        matrix[..., : geometry.taps].copy_(self._shaped_weight(parameters).flatten(start_dim=2).unsqueeze(1))
-        if self.bias is not None:
-            matrix[..., geometry.taps].copy_(parameters[:, None, self.bias])
-        outputs = shelf.buffer("outputs", shelf.slots, geometry.pixels, geometry.filters)
-        torch.bmm(patches.flatten(end_dim=1).mT, matrix.flatten(end_dim=1).mT, out=outputs.flatten(end_dim=1))
-        return outputs.view(shelf.clients, shelf.slots, *geometry.output, geometry.filters)
-
-    def _fill_patches(self, inputs: Tensor, shelf: Shelf) -> Tensor:
-        """Shift along the columns first; the shifts along the rows are then copies of whole planes."""
-        geometry, (down, _) = self.geometry, self.geometry.stride
-        pixels = geometry.pixels
-        shifted = self._column_shifts(self._padded(inputs, shelf), shelf)
-        patches = shelf.buffer("patches", shelf.slots, self.columns, pixels, fill=1.0)
-        target = patches[:, :, : geometry.taps].view(
-            shelf.clients, shelf.slots, geometry.channels, *geometry.kernel, pixels
-        )
-        for phase in range(min(down, geometry.kernel[0])):
-            rows = range(phase, geometry.kernel[0], down)
-            by_client, by_slot, by_channel, by_column, by_phase, by_row, _ = shifted.stride()
-            source = shifted.as_strided(
-                (shelf.clients, shelf.slots, geometry.channels, len(rows), geometry.kernel[1], pixels),
-                (by_client, by_slot, by_channel, by_row, by_column, 1),
-                phase * by_phase,
-            )
-            target[:, :, :, phase::down].copy_(source)
-        return patches
-
-    def _column_shifts(self, image: Tensor, shelf: Shelf) -> Tensor:
-        """`[K, B, C, kernel column, phase, row, output column]`: padded row `down · row + phase`, shifted."""
-        geometry, (down, right), width = self.geometry, self.geometry.stride, self.geometry.output[1]
-        by_client, by_slot, by_channel, by_row, by_column = image.stride()
-        rows = image.shape[3] // down
-        shifted = shelf.buffer("shifted", shelf.slots, geometry.channels, geometry.kernel[1], down, rows, width)
-        view = image.as_strided(
-            shifted.shape,
-            (by_client, by_slot, by_channel, by_column, by_row, down * by_row, right * by_column),
-            image.storage_offset(),
-        )
-        return shifted.copy_(view)
-
-    def _padded(self, inputs: Tensor, shelf: Shelf) -> Tensor:
-        """The images with their border, the number of rows rounded up to a multiple of the stride."""
-        geometry, down = self.geometry, self.geometry.stride[0]
-        height, width = geometry.padded
-        rows = -(-height // down) * down
-        padded = shelf.buffer("padded", shelf.slots, geometry.channels, rows, width, fill=0.0)
-        geometry.inside(padded, 3).copy_(inputs)
-        return padded
-
-    def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        raise AssertionError("nothing before the first layer has parameters")
-
-    def _gradients(self, delta: Tensor, shelf: Shelf) -> Tensor:
-        geometry = self.geometry
-        patches = shelf.buffer("patches", shelf.slots, self.columns, geometry.pixels)
-        gradients = shelf.buffer("gradients", shelf.slots, self.columns * geometry.filters)
-        torch.bmm(
-            patches.flatten(end_dim=1),
-            delta.reshape(-1, geometry.pixels, geometry.filters),
-            out=gradients.view(-1, self.columns, geometry.filters),
-        )
-        return gradients
-
-    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
-        gradients = self._gradients(delta, shelf)
-        ones = shelf.buffer("ones", 1, shelf.slots, fill=1.0)
-        summed = shelf.buffer("summed", 1, gradients.shape[-1])
-        self._write(torch.bmm(ones, gradients, out=summed).squeeze(1), total)
-
-    def _write(self, gradient: Tensor, flat: Tensor) -> None:
-        geometry = self.geometry
-        shaped = torch.unflatten(gradient, -1, (self.columns, geometry.filters))
-        self._shaped_weight(flat).flatten(start_dim=-2).copy_(shaped[..., : geometry.taps, :].mT)
-        if self.bias is not None:
-            flat[..., self.bias].copy_(shaped[..., geometry.taps, :])
-
-    def floats(self) -> int:
-        geometry = self.geometry
-        return geometry.pixels * (self.columns + geometry.filters) + self.columns * geometry.filters
+    inside: Tensor
+    windows: Tensor
+    patches_as_windows: Tensor
+    patches: Tensor
+    matrix: Tensor
+    matrix_weights: Tensor
+    outputs: Tensor
+    image: Tensor
 
 
-class Convolution(_Convolution):
+class _Backward(NamedTuple):
+    """Memory of the backward pass; `pieces` pairs places in `matrix` with the kernel parts that go there."""
+
+    padded: Tensor
+    windows: Tensor
+    patches_as_windows: Tensor
+    patches: Tensor
+    pieces: list[tuple[Tensor, slice, slice]]
+    matrix: Tensor
+    products: Tensor
+    phases: Tensor
+    spread: Tensor
+    image: Tensor
+
+
+class Convolution(AnyConvolution):
     """A convolution of channels-last images `[K, B, H, W, C]`.
 
     Patches are `[K, B · pixels, columns]`, a filter's weights in the order (row, column, channel). The
@@ -161,40 +98,41 @@ class Convolution(_Convolution):
     """
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        geometry = self.geometry
-        patches = self._patches(shelf)
-        target = patches[..., : geometry.taps].view(
-            shelf.clients, shelf.slots, *geometry.output, geometry.kernel[0], -1
-        )
-        image = self._padded(inputs, shelf)
-        target.copy_(windows(image, geometry.kernel, geometry.stride, geometry.output))
-        matrix = shelf.buffer("matrix", self.columns, geometry.filters)
-        weights = matrix[:, : geometry.taps].view(-1, geometry.area, geometry.channels, geometry.filters)
-        weights.copy_(self._shaped_weight(parameters).permute(0, 3, 2, 1))
+        memory = shelf.once("forward", self._prepare_forward)
+        memory.inside.copy_(inputs)
+        memory.patches_as_windows.copy_(memory.windows)
+        memory.matrix_weights.copy_(self.shaped_weight(parameters).permute(0, 3, 2, 1))
         if self.bias is not None:
-            matrix[:, geometry.taps].copy_(parameters[:, self.bias])
-        outputs = shelf.buffer("outputs", shelf.slots * geometry.pixels, geometry.filters)
-        torch.bmm(patches, matrix, out=outputs)
-        return outputs.view(shelf.clients, shelf.slots, *geometry.output, geometry.filters)
+            memory.matrix[:, -1].copy_(parameters[:, self.bias])
+        torch.bmm(memory.patches, memory.matrix, out=memory.outputs)
+        return memory.image
 
-    def _patches(self, shelf: Shelf) -> Tensor:
-        pitch = -(-self.columns // _LANES) * _LANES
-        rows = shelf.slots * self.geometry.pixels
-        return shelf.buffer("patches", rows, pitch, fill=1.0)[..., : self.columns]
+    def _prepare_forward(self, shelf: Shelf) -> _Forward:
+        geometry, slots = self.geometry, shelf.slots
+        padded = shelf.buffer("padded", slots, *geometry.padded, geometry.channels, fill=0.0)
+        pitch = -(-self.columns // LANES) * LANES
+        patches = shelf.buffer("patches", slots * geometry.pixels, pitch, fill=1.0)[..., : self.columns]
+        matrix = shelf.buffer("matrix", self.columns, geometry.filters)
+        outputs = shelf.buffer("outputs", slots * geometry.pixels, geometry.filters)
+        return _Forward(
+            inside=geometry.inside(padded, 2),
+            windows=windows(padded, geometry.kernel, geometry.stride, geometry.output),
+            patches_as_windows=patches[..., : geometry.taps].view(
+                -1, slots, *geometry.output, geometry.kernel[0], geometry.taps // geometry.kernel[0]
+            ),
+            patches=patches,
+            matrix=matrix,
+            matrix_weights=matrix[:, : geometry.taps].view(-1, geometry.area, geometry.channels, geometry.filters),
+            outputs=outputs,
+            image=outputs.view(-1, slots, *geometry.output, geometry.filters),
+        )
 
-    def _padded(self, inputs: Tensor, shelf: Shelf) -> Tensor:
-        if self.geometry.padding == (0, 0):
-            return inputs if inputs[0].is_contiguous() else inputs.contiguous()
-        padded = shelf.buffer("padded", shelf.slots, *self.geometry.padded, self.geometry.channels, fill=0.0)
-        self.geometry.inside(padded, 2).copy_(inputs)
-        return padded
-
-    def _gradients(self, delta: Tensor, shelf: Shelf) -> Tensor:
+    def gradients(self, delta: Tensor, shelf: Shelf) -> Tensor:
         geometry = self.geometry
-        gradients = shelf.buffer("gradients", shelf.slots, geometry.filters * self.columns)
+        gradients = self.gradient_buffer(shelf)
         torch.bmm(
             delta.reshape(-1, geometry.pixels, geometry.filters).mT,
-            self._patches(shelf).view(-1, geometry.pixels, self.columns),
+            shelf.once("forward", self._prepare_forward).patches.view(-1, geometry.pixels, self.columns),
             out=gradients.view(-1, geometry.filters, self.columns),
         )
         return gradients
@@ -204,64 +142,83 @@ class Convolution(_Convolution):
         summed = shelf.buffer("summed", 1, geometry.filters * self.columns)
         torch.bmm(
             delta.reshape(shelf.clients, -1, geometry.filters).mT,
-            self._patches(shelf),
+            shelf.once("forward", self._prepare_forward).patches,
             out=summed.view(-1, geometry.filters, self.columns),
         )
-        self._write(summed.squeeze(1), total)
+        self.write(summed.squeeze(1), total)
 
-    def _write(self, gradient: Tensor, flat: Tensor) -> None:
+    def write(self, gradient: Tensor, flat: Tensor) -> None:
         geometry = self.geometry
         shaped = torch.unflatten(gradient, -1, (geometry.filters, self.columns))
         weights = torch.unflatten(shaped[..., : geometry.taps], -1, (geometry.area, geometry.channels))
-        self._shaped_weight(flat).copy_(weights.mT)
+        self.shaped_weight(flat).copy_(weights.mT)
         if self.bias is not None:
             flat[..., self.bias].copy_(shaped[..., geometry.taps])
 
     def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         if self._patches_too_large:
             return self._library_backward(delta, parameters, shelf)
-        geometry, (rows, columns) = self.geometry, self.geometry.reverse
-        clients, slots = shelf.clients, shelf.slots
-        (down, right), taps = geometry.stride, rows.taps * columns.taps * geometry.filters
-        places = (slots, rows.count, columns.count)
-        patches = shelf.buffer("delta patches", *places, rows.taps, taps // rows.taps)
-        image = self._padded_delta(delta, shelf)
-        patches.copy_(windows(image, (rows.taps, columns.taps), (1, 1), places[1:]))
-        phases = shelf.buffer("phases", *places, down, right * geometry.channels)
-        torch.bmm(
-            patches.view(clients, -1, taps),
-            self._reversed_matrix(parameters, shelf).view(clients, taps, -1),
-            out=phases.view(clients, slots * rows.count * columns.count, -1),
-        )
-        if geometry.stride != (1, 1):
-            spread = shelf.buffer("spread", slots, rows.count, down, columns.count, right * geometry.channels)
-            phases = spread.copy_(phases.transpose(3, 4))
-        image = phases.view(clients, slots, rows.count * down, columns.count * right, geometry.channels)
-        return image.narrow(2, rows.skip, geometry.size[0]).narrow(3, columns.skip, geometry.size[1])
+        memory = shelf.once("backward", self._prepare_backward)
+        self._pad_delta(delta, memory.padded)
+        memory.patches_as_windows.copy_(memory.windows)
+        kernels = torch.unflatten(self.shaped_weight(parameters), -1, self.geometry.kernel)
+        kernels = kernels.permute(0, 1, 3, 4, 2)
+        for target, rows, columns in memory.pieces:
+            target.copy_(kernels[:, :, rows, columns])
+        torch.bmm(memory.patches, memory.matrix, out=memory.products)
+        if self.geometry.stride != (1, 1):
+            memory.spread.copy_(memory.phases)
+        return memory.image
 
-    def _padded_delta(self, delta: Tensor, shelf: Shelf) -> Tensor:
-        """`delta` with zeros around it, or cut, so that it holds just the outputs that inputs reach."""
-        extents = (axis.extent for axis in self.geometry.reverse)
-        padded = shelf.buffer("padded delta", shelf.slots, *extents, self.geometry.filters, fill=0.0)
+    def _prepare_backward(self, shelf: Shelf) -> _Backward:
+        geometry, (rows, columns), slots = self.geometry, self.geometry.reverse, shelf.slots
+        (down, right), channels, filters = geometry.stride, geometry.channels, geometry.filters
+        count, taps = (rows.count, columns.count), (rows.taps, columns.taps)
+        padded = shelf.buffer("padded delta", slots, rows.extent, columns.extent, filters, fill=0.0)
+        patches = shelf.buffer("delta patches", slots, *count, taps[0], taps[1] * filters)
+        matrix = shelf.buffer("reversed", *taps, filters, down, right, channels, fill=0.0)
+        products = shelf.buffer("phases", slots, *count, down, right * channels)
+        spread = products
+        if geometry.stride != (1, 1):
+            spread = shelf.buffer("spread", slots, rows.count, down, columns.count, right * channels)
+        image = spread.view(-1, slots, rows.count * down, columns.count * right, channels)
+        return _Backward(
+            padded=padded,
+            windows=windows(padded, taps, (1, 1), count),
+            patches_as_windows=patches,
+            patches=patches.view(shelf.clients, slots * rows.count * columns.count, -1),
+            pieces=self._pieces(matrix),
+            matrix=matrix.view(shelf.clients, taps[0] * taps[1] * filters, -1),
+            products=products.view(shelf.clients, slots * rows.count * columns.count, -1),
+            phases=products.transpose(3, 4),
+            spread=spread,
+            image=image.narrow(2, rows.skip, geometry.size[0]).narrow(3, columns.skip, geometry.size[1]),
+        )
+
+    def _pieces(self, matrix: Tensor) -> list[tuple[Tensor, slice, slice]]:
+        """Which part of a kernel goes where in (tap row, tap column, filter) × (phase row, column, channel).
+
+        Taps run backwards. Where the kernel is no multiple of the stride, the rest of the matrix stays zero.
+        """
+        (rows, columns), (height, width) = self.geometry.reverse, self.geometry.kernel
+        down, right = self.geometry.stride
+        pieces = []
+        for row, column in product(range(rows.taps), range(columns.taps)):
+            vertical = slice(row * down, min((row + 1) * down, height))
+            horizontal = slice(column * right, min((column + 1) * right, width))
+            target = matrix[:, rows.taps - 1 - row, columns.taps - 1 - column]
+            target = target[:, :, : vertical.stop - vertical.start, : horizontal.stop - horizontal.start]
+            pieces.append((target, vertical, horizontal))
+        return pieces
+
+    def _pad_delta(self, delta: Tensor, padded: Tensor) -> None:
+        """Put `delta` between the zeros, cut to the outputs that inputs reach."""
         target, axes = padded, zip(self.geometry.reverse, self.geometry.output, strict=True)
         for dimension, (axis, size) in enumerate(axes, start=2):
             low, high = max(axis.first_output, 0), min(axis.first_output + axis.extent, size)
             delta = delta.narrow(dimension, low, high - low)
             target = target.narrow(dimension, low - axis.first_output, high - low)
         target.copy_(delta)
-        return padded
-
-    def _reversed_matrix(self, parameters: Tensor, shelf: Shelf) -> Tensor:
-        """Weights as (tap row, tap column, filter) × (phase row, column, channel); taps run backwards."""
-        geometry, (rows, columns) = self.geometry, self.geometry.reverse
-        (down, right), channels = geometry.stride, geometry.channels
-        weights = torch.unflatten(self._shaped_weight(parameters), -1, geometry.kernel).permute(0, 1, 3, 4, 2)
-        result = shelf.buffer("reversed", rows.taps, columns.taps, geometry.filters, down, right, channels, fill=0.0)
-        for row, column in product(range(rows.taps), range(columns.taps)):
-            piece = weights[:, :, row * down : (row + 1) * down, column * right : (column + 1) * right]
-            target = result[:, rows.taps - 1 - row, columns.taps - 1 - column]
-            target[:, :, : piece.shape[2], : piece.shape[3]].copy_(piece)
-        return result
 
     @property
     def _patches_too_large(self) -> bool:
@@ -272,7 +229,7 @@ class Convolution(_Convolution):
         geometry = self.geometry
         planes = shelf.buffer("delta planes", shelf.slots, geometry.filters, *geometry.output)
         planes.copy_(delta.permute(0, 1, 4, 2, 3))
-        weights = torch.unflatten(self._shaped_weight(parameters), -1, geometry.kernel)
+        weights = torch.unflatten(self.shaped_weight(parameters), -1, geometry.kernel)
         result = shelf.buffer("spread", shelf.slots, *geometry.size, geometry.channels)
         for client in range(shelf.clients):
             image = conv_transpose2d(planes[client], weights[client], padding=geometry.padding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -45,7 +46,7 @@ class Geometry:
     stride: Pair
     padding: Pair
 
-    @property
+    @cached_property
     def output(self) -> Pair:
         height, width = (
             (size + 2 * padding - kernel) // stride + 1
@@ -57,21 +58,21 @@ class Geometry:
     def padded(self) -> Pair:
         return self.size[0] + 2 * self.padding[0], self.size[1] + 2 * self.padding[1]
 
-    @property
+    @cached_property
     def pixels(self) -> int:
         """Number of output positions."""
         return self.output[0] * self.output[1]
 
-    @property
+    @cached_property
     def area(self) -> int:
         return self.kernel[0] * self.kernel[1]
 
-    @property
+    @cached_property
     def taps(self) -> int:
         """Weights of one filter."""
         return self.channels * self.area
 
-    @property
+    @cached_property
     def reverse(self) -> tuple[Reverse, Reverse]:
         rows, columns = (
             Reverse.of(self.size[axis], self.kernel[axis], self.stride[axis], self.padding[axis]) for axis in (0, 1)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-_LANES = 16
+LANES = 16
+"""Floats in a line of the cache."""
+
+Memory = TypeVar("Memory")
 
 
 class Shelf:
@@ -18,6 +23,7 @@ class Shelf:
         self.slots = slots
         self.kept: dict[str, Tensor] = {}
         self._buffers: dict[str, Tensor] = {}
+        self._prepared: dict[str, Any] = {}
 
     def buffer(self, name: str, *shape: int, fill: float | None = None) -> Tensor:
         """The contiguous buffer `[clients, *shape]` of this name; `fill` is written once, when it is made."""
@@ -29,13 +35,20 @@ class Shelf:
             self._buffers[name] = found
         return found
 
+    def once(self, name: str, prepare: Callable[[Shelf], Memory]) -> Memory:
+        """What `prepare` returned the first time: buffers and the views of them that every pass needs."""
+        if name not in self._prepared:
+            self._prepared[name] = prepare(self)
+        memory: Memory = self._prepared[name]
+        return memory
+
     def apart(self, name: str, size: int) -> Tensor:
         """A buffer `[clients, size]` whose rows do not touch.
 
         A loop over it starts afresh at every client, so each element meets the same code (vectorised, or
         scalar in the tail) whatever the number of clients.
         """
-        return self.buffer(name, (size // _LANES + 1) * _LANES)[:, :size]
+        return self.buffer(name, (size // LANES + 1) * LANES)[:, :size]
 
 
 class Workspace:

@@ -1,0 +1,36 @@
+"""What every test relies on: one thread, examples that do not change from run to run, records made on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import settings
+
+from fedveil.data.dataset import Dataset, Examples, from_tensors
+
+settings.register_profile("fedveil", deadline=None, derandomize=True)
+settings.load_profile("fedveil")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Several threads inside a small tensor operation are slower than one, more so on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def make_pictures(count: int, seed: int) -> Examples:
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 4
+    noise = torch.randint(0, 64, (count, 1, 8, 8), generator=generator)
+    return Examples((noise + 48 * labels[:, None, None, None]).to(torch.uint8), labels)
+
+
+@pytest.fixture(scope="session")
+def pictures() -> Dataset:
+    """A data set of small pictures that needs no file, whatever FEDVEIL_DATA says."""
+    return from_tensors("pictures", make_pictures(120, 1), make_pictures(40, 2))

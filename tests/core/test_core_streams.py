@@ -1,0 +1,141 @@
+"""Random streams: the same address gives the same bits, another address, purpose or key gives others."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedveil.core.streams import Address, Purpose, Streams
+
+WORDS = st.integers(0, 2**32 - 1)
+GOLDEN_BITS = "471b87e8ce71f7edd036536c62e97ed0"
+GOLDEN_INTEGER = 4089602527727248345
+
+
+def bits(streams: Streams, purpose: Purpose, address: Address, length: int = 64) -> bytes:
+    out = bytearray(length + 16)
+    streams.fill(purpose, address, bytes(length), memoryview(out))
+    return bytes(out[:length])
+
+
+def test_the_same_seed_gives_the_same_bits_and_decisions() -> None:
+    one, two = Streams.from_seed(7), Streams.from_seed(7)
+    where = Address(3, 14, 15)
+    assert bits(one, Purpose.EXAMPLE_NOISE, where) == bits(two, Purpose.EXAMPLE_NOISE, where)
+    assert (
+        one.generator(Purpose.BATCH, where).random(9).tolist() == two.generator(Purpose.BATCH, where).random(9).tolist()
+    )
+    assert one.integer(Purpose.INITIAL) == two.integer(Purpose.INITIAL)
+
+
+def test_seeded_bits_never_change_between_versions() -> None:
+    """A change here means that no seeded run can be repeated any more."""
+    streams = Streams.from_seed(0)
+    assert bits(streams, Purpose.EXAMPLE_NOISE, Address(1, 2, 3), 16).hex() == GOLDEN_BITS
+    assert streams.integer(Purpose.INITIAL) == GOLDEN_INTEGER
+
+
+def test_other_seeds_give_other_keys() -> None:
+    assert len({Streams.from_seed(seed).key for seed in (*range(-3, 50), 2**70)}) == 54
+
+
+def test_unseeded_streams_differ_every_time_and_know_it() -> None:
+    one, two = Streams.from_system(), Streams.from_system()
+    assert one.key != two.key
+    assert len(one.key) == 32
+    assert not one.seeded
+    assert Streams.from_seed(0).seeded
+
+
+def test_the_key_is_not_in_the_representation() -> None:
+    streams = Streams.from_system()
+    bits(streams, Purpose.BATCH, Address())
+    shown = f"{streams!r} {streams}"
+    assert repr(streams.key) not in shown
+    assert streams.key.hex() not in shown
+    assert "key" not in shown
+
+
+def test_every_purpose_and_address_has_bits_of_its_own() -> None:
+    streams = Streams.from_seed(1)
+    addresses = [Address(*place) for place in itertools.product((0, 1, 2**32 - 1), repeat=3)]
+    seen = {bits(streams, purpose, address) for purpose in Purpose for address in addresses}
+    assert len(seen) == len(Purpose) * len(addresses)
+    first = {streams.integer(purpose, address) for purpose in Purpose for address in addresses}
+    assert len(first) == len(Purpose) * len(addresses)
+
+
+@given(one=st.tuples(WORDS, WORDS, WORDS), two=st.tuples(WORDS, WORDS, WORDS))
+def test_different_addresses_never_share_a_block(one: tuple[int, int, int], two: tuple[int, int, int]) -> None:
+    streams = Streams.from_seed(2)
+    blocks = []
+    for place in {one, two}:
+        stream = bits(streams, Purpose.ROW_NOISE, Address(*place), 256)
+        blocks += [stream[start : start + 16] for start in range(0, 256, 16)]
+    assert len(set(blocks)) == len(blocks)
+
+
+def test_a_shorter_draw_is_the_beginning_of_a_longer_one() -> None:
+    streams = Streams.from_seed(3)
+    assert bits(streams, Purpose.BATCH, Address(1), 200)[:33] == bits(streams, Purpose.BATCH, Address(1), 33)
+
+
+def test_the_order_of_draws_does_not_matter() -> None:
+    forward, backward = Streams.from_seed(4), Streams.from_seed(4)
+    places = [(purpose, Address(r, c)) for purpose in Purpose for r in range(2) for c in range(2)]
+    ahead = {place: bits(forward, *place) for place in places}
+    assert {place: bits(backward, *place) for place in reversed(places)} == ahead
+
+
+def test_bits_of_neighbouring_addresses_are_uncorrelated() -> None:
+    streams = Streams.from_seed(5)
+    rows = [np.frombuffer(bits(streams, Purpose.EXAMPLE_NOISE, Address(0, c), 4096), np.uint8) for c in range(8)]
+    unpacked = np.unpackbits(np.stack(rows), axis=1).astype(float) * 2 - 1
+    correlations = unpacked @ unpacked.T / unpacked.shape[1]
+    off_diagonal = correlations[~np.eye(8, dtype=bool)]
+    assert np.abs(off_diagonal).max() < 5 / np.sqrt(unpacked.shape[1])
+    assert np.abs(unpacked.mean(axis=1)).max() < 5 / np.sqrt(unpacked.shape[1])
+
+
+def test_generators_of_different_addresses_are_uncorrelated() -> None:
+    streams = Streams.from_seed(6)
+    rows = np.stack([streams.generator(Purpose.BATCH, Address(0, c)).standard_normal(4000) for c in range(8)])
+    off_diagonal = np.corrcoef(rows)[~np.eye(8, dtype=bool)]
+    assert np.abs(off_diagonal).max() < 5 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["fresh", "used"])
+@pytest.mark.parametrize("copied", [lambda s: pickle.loads(pickle.dumps(s)), copy.deepcopy], ids=["pickle", "copy"])
+def test_a_pickled_copy_has_the_same_streams(used: bool, copied: object) -> None:
+    streams = Streams.from_system()
+    if used:
+        bits(streams, Purpose.COHORT, Address())
+    twin = copied(streams)  # type: ignore[operator]
+    assert twin == streams
+    assert twin.seeded is False
+    assert bits(twin, Purpose.COHORT, Address(1)) == bits(streams, Purpose.COHORT, Address(1))
+
+
+def test_integers_fit_into_63_bits() -> None:
+    streams = Streams.from_seed(8)
+    drawn = [streams.integer(Purpose.DROPOUT, Address(step=step)) for step in range(100)]
+    assert all(0 <= value < 2**63 for value in drawn)
+    assert max(drawn) > 2**61
+
+
+def test_filling_writes_no_further_than_asked() -> None:
+    out = bytearray(b"\xaa" * 96)
+    Streams.from_seed(9).fill(Purpose.BATCH, Address(), bytes(48), memoryview(out))
+    assert out[64:] == b"\xaa" * 32
+    assert out[:48] != b"\xaa" * 48
+
+
+def test_an_address_that_does_not_fit_the_counter_is_refused() -> None:
+    with pytest.raises(Exception, match="argument out of range|format requires"):
+        bits(Streams.from_seed(0), Purpose.BATCH, Address(2**32))

@@ -1,0 +1,147 @@
+"""The noise is Gaussian, and a row of it depends on nothing but its address and size."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from torch import Tensor
+
+from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.mechanisms.noise import NoiseSource
+
+SIZES = [1, 2, 3, 63, 64, 65, 127, 128, 129, 1000, 1023]
+
+
+def source(seed: int = 1) -> NoiseSource:
+    return NoiseSource(Streams.from_seed(seed))
+
+
+def clients(count: int) -> list[Address]:
+    return [Address(2, client, 5) for client in range(count)]
+
+
+def draw(addresses: list[Address], size: int, seed: int = 1, purpose: Purpose = Purpose.EXAMPLE_NOISE) -> Tensor:
+    return source(seed).standard_normal(purpose, addresses, size).clone()
+
+
+@pytest.fixture(scope="module")
+def sample() -> np.ndarray:
+    return draw(clients(8), 125_000).numpy().astype(np.float64)
+
+
+def test_the_first_four_moments_are_those_of_a_standard_normal(sample: np.ndarray) -> None:
+    values, count = sample.ravel(), sample.size
+    assert abs(values.mean()) < 4 / math.sqrt(count)
+    assert abs(values.var() - 1) < 4 * math.sqrt(2 / count)
+    assert abs((values**3).mean()) < 4 * math.sqrt(15 / count)
+    assert abs((values**4).mean() - 3) < 4 * math.sqrt(96 / count)
+
+
+def test_every_row_passes_kolmogorov_smirnov_against_the_standard_normal(sample: np.ndarray) -> None:
+    assert min(stats.kstest(row, "norm").pvalue for row in sample) > 1e-3
+
+
+def test_both_halves_of_box_muller_pass_kolmogorov_smirnov(sample: np.ndarray) -> None:
+    half = sample.shape[1] // 2
+    assert stats.kstest(sample[:, : half - 100].ravel(), "norm").pvalue > 1e-3
+    assert stats.kstest(sample[:, half + 100 :].ravel(), "norm").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("threshold", [2.0, 3.0, 4.0])
+def test_both_tails_have_the_weight_of_a_normal(sample: np.ndarray, threshold: float) -> None:
+    expected = sample.size * stats.norm.sf(threshold)
+    for tail in (sample > threshold, sample < -threshold):
+        assert abs(tail.sum() - expected) < 5 * math.sqrt(expected)
+
+
+def test_no_value_is_infinite_or_beyond_the_stated_reach(sample: np.ndarray) -> None:
+    assert np.isfinite(sample).all()
+    assert np.abs(sample).max() < 6.7
+
+
+@pytest.mark.parametrize("word", [0, 1, -1, 2**31 - 1, -(2**31)])
+def test_extreme_bits_give_finite_noise(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def constant(self: Streams, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
+        out[: len(zeros)] = np.full(len(zeros) // 4, word, dtype=np.int32).tobytes()
+
+    monkeypatch.setattr(Streams, "fill", constant)
+    values = draw(clients(1), 100)
+    assert torch.isfinite(values).all()
+    assert values.abs().max() < 6.7
+
+
+def test_the_smallest_radius_word_reaches_six_standard_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Streams, "fill", lambda self, p, a, zeros, out: out.__setitem__(slice(0, len(zeros)), zeros))
+    assert draw(clients(1), 64).max() == pytest.approx(math.sqrt(2 * math.log(2**32)), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_row_is_bit_identical_in_any_company_and_order(size: int) -> None:
+    addresses = clients(9)
+    alone = {address: draw([address], size)[0] for address in addresses}
+    together = source()
+    for company in (addresses, addresses[::-1], addresses[3:5], addresses[:1], random.Random(1).sample(addresses, 7)):
+        rows = together.standard_normal(Purpose.EXAMPLE_NOISE, company, size)
+        assert rows.shape == (len(company), size)
+        for address, row in zip(company, rows, strict=True):
+            assert torch.equal(row, alone[address])
+
+
+@settings(max_examples=25)
+@given(
+    picked=st.lists(st.integers(0, 30), min_size=1, max_size=12),
+    size=st.integers(1, 300),
+    other=st.integers(1, 300),
+)
+def test_a_row_does_not_remember_earlier_draws(picked: list[int], size: int, other: int) -> None:
+    kept = source()
+    kept.standard_normal(Purpose.ROW_NOISE, clients(3), other)
+    rows = kept.standard_normal(Purpose.EXAMPLE_NOISE, [Address(0, client) for client in picked], size)
+    for client, row in zip(picked, rows, strict=True):
+        assert torch.equal(row, draw([Address(0, client)], size)[0])
+
+
+def test_rows_do_not_depend_on_the_number_of_threads() -> None:
+    one = draw(clients(50), 4001)
+    torch.set_num_threads(3)
+    assert torch.equal(draw(clients(50), 4001), one)
+
+
+def test_rows_of_different_addresses_are_uncorrelated() -> None:
+    addresses = [*clients(6), Address(3, 0, 5), Address(2, 0, 6), Address(0, 2, 5), Address(5, 0, 2)]
+    rows = draw(addresses, 20_000).numpy()
+    off_diagonal = np.corrcoef(rows)[~np.eye(len(addresses), dtype=bool)]
+    assert np.abs(off_diagonal).max() < 5 / math.sqrt(20_000)
+
+
+def test_coordinates_of_a_row_are_uncorrelated_at_small_lags_and_between_the_halves(sample: np.ndarray) -> None:
+    size = sample.shape[1]
+    for lag in (1, 2, 64, size // 2, -(-size // 128) * 64):
+        together = (sample[:, :-lag] * sample[:, lag:]).ravel()
+        squares = ((sample[:, :-lag] ** 2 - 1) * (sample[:, lag:] ** 2 - 1)).ravel()
+        assert abs(together.mean()) < 5 / math.sqrt(together.size)
+        assert abs(squares.mean()) < 5 * 2 / math.sqrt(squares.size)
+
+
+def test_other_purposes_and_seeds_give_other_noise() -> None:
+    base = draw(clients(1), 1000)
+    for other in (draw(clients(1), 1000, purpose=Purpose.ROW_NOISE), draw(clients(1), 1000, seed=2)):
+        assert abs(torch.corrcoef(torch.cat([base, other]))[0, 1]) < 0.2
+        assert not torch.isclose(base, other).sum() > 10
+
+
+def test_no_addresses_give_no_rows() -> None:
+    assert draw([], 10).shape == (0, 10)
+
+
+def test_the_noise_is_single_precision_and_needs_no_global_generator() -> None:
+    state = torch.get_rng_state()
+    assert draw(clients(2), 10).dtype == torch.float32
+    assert torch.equal(torch.get_rng_state(), state)

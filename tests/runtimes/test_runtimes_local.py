@@ -1,0 +1,116 @@
+"""Local workers: the same bits however the work is divided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.parameters import Layout
+from fedveil.core.streams import Streams
+from fedveil.core.types import Taps, View
+from fedveil.data.dataset import Examples
+from fedveil.engine.client import Broadcast
+from fedveil.engine.server import initial_state
+from fedveil.engine.sites import Sites
+from fedveil.mechanisms.schedules import Constant
+from fedveil.models.registry import build
+from fedveil.parts.batches import PartitionBatch
+from fedveil.parts.cohorts import FixedSize
+from fedveil.parts.local import LocalTraining
+from fedveil.runtimes.local import Job, LocalRuntime
+from fedveil.zoo import FED_CDP
+
+SHAPE = (1, 12, 12)
+SIZES = (12, 12, 9, 12, 9, 12, 12, 12, 12, 12, 9, 12, 12, 12, 12, 12, 12, 12, 9)
+
+
+def normalised() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 6, 3, stride=2), nn.GroupNorm(2, 6), nn.GELU(), nn.Flatten(), nn.Linear(150, 4))
+
+
+def forgetful() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(144, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 4))
+
+
+def known() -> nn.Module:
+    return build("cnn", SHAPE, 4, {"activation": "sigmoid"}, seed=0)
+
+
+def make_job(model: nn.Module) -> Job:
+    generator = torch.Generator().manual_seed(0)
+    examples = Examples(torch.rand(240, *SHAPE, generator=generator), torch.arange(240) % 4)
+    sites = Sites(examples, torch.randperm(240, generator=generator)[: sum(SIZES)], SIZES)
+    method = replace(
+        FED_CDP,
+        cohort=FixedSize(len(SIZES)),
+        batch=PartitionBatch(3),
+        local=LocalTraining(epochs=1, rate=Constant(0.1)),
+    )
+    return Job(method, model, sites, examples, Streams.from_seed(1))
+
+
+def updates(job: Job, workers: int, chunk: int | None) -> torch.Tensor:
+    start = Broadcast(0, Layout.of(job.model).vector(job.model))
+    with LocalRuntime(job, workers, chunk) as runtime:
+        parts = list(runtime.train(start, range(len(SIZES)), Taps()))
+    order = torch.tensor([client for part in parts for client in part.clients]).argsort()
+    assert len(order) == len(SIZES)
+    return torch.cat([part.updates for part in parts])[order]
+
+
+@pytest.mark.parametrize("network", [known, normalised, forgetful])
+def test_updates_are_bit_identical_for_every_chunk_size_and_number_of_workers(network: type[nn.Module]) -> None:
+    torch.manual_seed(0)
+    job = make_job(network())
+    whole = updates(job, workers=1, chunk=None)
+    for workers, chunk in ((1, 1), (1, 5), (1, 16), (2, None), (3, 2)):
+        assert torch.equal(updates(job, workers, chunk), whole)
+
+
+def test_evaluation_does_not_depend_on_the_workers() -> None:
+    torch.manual_seed(0)
+    job = make_job(known())
+    state = initial_state(job.method, Layout.of(job.model).vector(job.model))
+    seen = set()
+    for workers in (1, 2):
+        with LocalRuntime(job, workers) as runtime:
+            seen.add(runtime.evaluate(state))
+    assert len(seen) == 1
+    assert next(iter(seen)).records == 240
+
+
+def test_observations_come_back_from_workers() -> None:
+    torch.manual_seed(0)
+    job = make_job(normalised())
+    start = Broadcast(0, Layout.of(job.model).vector(job.model))
+    with LocalRuntime(job, 2) as runtime:
+        parts = list(runtime.train(start, range(len(SIZES)), Taps(frozenset({View.SERVER, View.ON_DEVICE}))))
+    seen = [(o.view, o.client) for part in parts for o in part.observations]
+    assert sorted(seen) == sorted((v, c) for v in (View.SERVER, View.ON_DEVICE) for c in range(len(SIZES)))
+
+
+def test_the_callers_number_of_threads_is_restored() -> None:
+    before = torch.get_num_threads()
+    with LocalRuntime(make_job(known()), 1):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+
+
+class Unpicklable(nn.Linear):
+    def __reduce__(self) -> str:
+        raise TypeError("this layer holds an open file")
+
+
+def test_a_model_that_cannot_be_sent_to_workers_is_said_so() -> None:
+    job = make_job(nn.Sequential(nn.Flatten(), Unpicklable(144, 4)))
+    with pytest.raises(FedveilError, match="use workers=1"), LocalRuntime(job, 2):
+        pass
+
+
+def test_a_runtime_outside_its_block_is_refused() -> None:
+    with pytest.raises(FedveilError, match="with"):
+        next(LocalRuntime(make_job(known()), 1).train(Broadcast(0, torch.zeros(1)), [0], Taps()))
