@@ -137,5 +137,5 @@ def test_filling_writes_no_further_than_asked() -> None:
 
 
 def test_an_address_that_does_not_fit_the_counter_is_refused() -> None:
-    with pytest.raises(Exception, match="argument out of range|format requires"):
+    with pytest.raises(Exception, match=r"argument out of range|format requires"):
         bits(Streams.from_seed(0), Purpose.BATCH, Address(2**32))

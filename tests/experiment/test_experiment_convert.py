@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from typing import Any
 
 import pytest
 import tomli_w
-import tomllib
 
 from fedveil.core.errors import FedveilError
 from fedveil.experiment.convert import structure, unstructure
@@ -92,7 +92,7 @@ def test_something_that_is_no_table_is_refused(table: Any) -> None:
         structure(table, DataSpec, "data")
 
 
-# Every kind of bad input, as a dotted override of Fed-CDP: (key, value, words the one line must begin with, and contain)
+# Every kind of bad input as an override of Fed-CDP: key, value, and what the one line begins with and contains
 NAN, INF = math.nan, math.inf
 BAD: list[tuple[str, Any, str, str]] = [
     # unknown keys
@@ -226,7 +226,16 @@ def test_a_mechanism_for_a_method_without_one_must_be_complete() -> None:
 @pytest.mark.xfail(strict=True, reason="a part without kinds that is no table shows an error of the interpreter")
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("example", 3), ("example", [1]), ("example.clip", "flat"), ("local", 3), ("aggregate", 3), ("stop", 5), ("stop", "none"), ("model.options", 3)],
+    [
+        ("example", 3),
+        ("example", [1]),
+        ("example.clip", "flat"),
+        ("local", 3),
+        ("aggregate", 3),
+        ("stop", 5),
+        ("stop", "none"),
+        ("model.options", 3),
+    ],
 )
 def test_a_part_that_is_no_table_is_refused_in_words(key: str, value: Any) -> None:
     with pytest.raises(FedveilError, match=rf"^{key}: expected a table"):

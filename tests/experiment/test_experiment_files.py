@@ -135,7 +135,9 @@ def test_a_directory_without_its_papers_is_refused(files: RunFiles, missing: str
 def test_another_format_is_refused_with_the_version_that_made_it(files: RunFiles, form: object) -> None:
     files.write_json(files.about, {"format": form, "fedveil": "9.9"})
     files.spec.write_text("")
-    with pytest.raises(FedveilError, match=rf"made by fedveil 9\.9 in format {form}; this version reads format {FORMAT}"):
+    with pytest.raises(
+        FedveilError, match=rf"made by fedveil 9\.9 in format {form}; this version reads format {FORMAT}"
+    ):
         files.check()
 
 

@@ -32,7 +32,9 @@ def test_tables_are_merged_and_everything_else_is_replaced(
 
 def test_the_same_kind_keeps_its_other_fields() -> None:
     below = {"batch": {"kind": "poisson", "size": 5, "cap": 9}}
-    assert merge(below, {"batch": {"kind": "poisson", "size": 6}}) == {"batch": {"kind": "poisson", "size": 6, "cap": 9}}
+    assert merge(below, {"batch": {"kind": "poisson", "size": 6}}) == {
+        "batch": {"kind": "poisson", "size": 6, "cap": 9}
+    }
     assert merge(below, {"batch": {"size": 6}}) == {"batch": {"kind": "poisson", "size": 6, "cap": 9}}
 
 

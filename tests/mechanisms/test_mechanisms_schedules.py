@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -64,10 +65,10 @@ def test_linear_and_exponential_meet_both_ends_and_stay_between(start: float, en
 @given(start=VALUES, end=VALUES, rounds=st.integers(3, 300))
 def test_linear_changes_by_equal_steps_and_exponential_by_equal_factors(start: float, end: float, rounds: int) -> None:
     linear = [Linear(start, end).at(round, rounds) for round in range(rounds)]
-    steps = [b - a for a, b in zip(linear, linear[1:], strict=False)]
+    steps = [b - a for a, b in itertools.pairwise(linear)]
     assert steps == pytest.approx([(end - start) / (rounds - 1)] * (rounds - 1), abs=1e-9)
     exponential = [Exponential(start, end).at(round, rounds) for round in range(rounds)]
-    ratios = [b / a for a, b in zip(exponential, exponential[1:], strict=False)]
+    ratios = [b / a for a, b in itertools.pairwise(exponential)]
     assert ratios == pytest.approx([(end / start) ** (1 / (rounds - 1))] * (rounds - 1), rel=1e-9)
 
 

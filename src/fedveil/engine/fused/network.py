@@ -13,7 +13,7 @@ from fedveil.engine.fused.stages import Layer, Stage
 from fedveil.engine.fused.workspace import Shelf, Workspace
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 
-_WORKING_SET = 32 << 20
+_WORKING_SET = 20 << 20
 _MOST_CLIENTS = 64
 
 
@@ -45,7 +45,7 @@ class Fused:
         """How many clients to compute at once, from the memory one client's step touches.
 
         The fixed cost of a call (some hundred operations, whatever their size) is worth spreading over more
-        clients than fit into a core's own cache; beyond a few ten megabytes it no longer is (measured).
+        clients than fit into a core's own cache; beyond some twenty megabytes it no longer is (measured).
         """
         numbers = 3 * self.layout.size + batch * sum(stage.floats() for stage in self._stages)
         return max(1, min(_MOST_CLIENTS, _WORKING_SET // (4 * numbers)))
