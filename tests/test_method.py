@@ -97,7 +97,6 @@ def test_a_client_smaller_than_a_batch_is_refused_by_number(batch: PartitionBatc
         Method(cohort=Everyone(), batch=batch).check(Population((5, 4)))
 
 
-@pytest.mark.xfail(strict=True, reason="a client that holds nothing passes when batches are the whole client")
 def test_a_client_without_records_is_refused_for_full_batches_too() -> None:
     with pytest.raises(FedveilError):
         Method(cohort=Everyone(), batch=FullBatch()).check(Population((5, 0)))

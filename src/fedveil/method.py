@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Unit
 from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.schedules import check_values
 from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
@@ -31,6 +32,10 @@ class Method:
     def __post_init__(self) -> None:
         if self.example is not None and self.example.unit is not Unit.RECORD:
             raise FedveilError("example.unit: noise on single examples protects records, so it must be 'record'")
+        check_values("local.rate", self.local.rate, self.rounds)
+        check_values("aggregate.rate", self.aggregate.rate, self.rounds)
+        if self.example is not None:
+            check_values("example.clip.bound", self.example.clip.bound, self.rounds)
 
     @property
     def rounds(self) -> int:
@@ -44,6 +49,8 @@ class Method:
         """Refuse what this population cannot give."""
         self.cohort.check(population.clients)
         for client, records in enumerate(population.records):
+            if records < 1:
+                raise FedveilError(f"data: client {client} holds no records")
             if self.batch.declared(records) > records:
                 raise FedveilError(
                     f"batch.size: a batch of {self.batch.declared(records)} is larger than client {client},"

@@ -12,7 +12,7 @@ from fedveil.core.errors import FedveilError
 NOT_FINITE = [math.nan, math.inf, -math.inf]
 
 
-@pytest.mark.parametrize("value", [1, 1e-300, 5.5, 10**9])
+@pytest.mark.parametrize("value", [1, 1e-30, 5.5, 10**9])
 def test_positive_accepts_positive_numbers(value: float) -> None:
     positive("size", value)
 
@@ -23,12 +23,12 @@ def test_positive_refuses_everything_else_and_names_the_field(value: float) -> N
         positive("size", value)
 
 
-@pytest.mark.parametrize("value", [0, 0.0, 1e-300, 7])
+@pytest.mark.parametrize("value", [0, 0.0, 1e-30, 7])
 def test_not_negative_accepts_zero_and_up(value: float) -> None:
     not_negative("sigma", value)
 
 
-@pytest.mark.parametrize("value", [-1e-300, -1, *NOT_FINITE])
+@pytest.mark.parametrize("value", [-1e-30, -1, *NOT_FINITE])
 def test_not_negative_refuses_negative_infinite_and_nan(value: float) -> None:
     with pytest.raises(FedveilError, match=r"^sigma must not be negative"):
         not_negative("sigma", value)

@@ -151,7 +151,6 @@ def test_the_vector_of_a_single_parameter_is_a_copy_too() -> None:
     assert model.weight.abs().sum() > 0
 
 
-@pytest.mark.xfail(strict=True, raises=(IndexError, TypeError), reason="a number has no axis to reshape or flatten")
 @pytest.mark.parametrize("leading", [(), (3,), (2, 3)], ids=["one", "clients", "clients and examples"])
 def test_a_parameter_that_is_a_single_number_survives_the_round_trip(leading: tuple[int, ...]) -> None:
     class Tempered(nn.Module):

@@ -46,7 +46,6 @@ def test_every_cohort_and_batch_survives_the_round_trip(cohort: Cohort, batch: B
     assert through_toml(method) == method
 
 
-@pytest.mark.xfail(strict=True, raises=FedveilError, reason="the hook for an absent number comes after the unions")
 def test_a_poisson_batch_without_a_cap_survives_the_round_trip() -> None:
     method = Method(batch=PoissonBatch(5))
     assert through_toml(method) == method
@@ -134,47 +133,47 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("seed", "lucky", "seed", "expected a whole number"),
     ("method", 3, "method", "expected the name of a method"),
     # values out of range
-    ("example.sigma", -1, "example", "sigma must not be negative"),
-    ("example.sigma", NAN, "example", "sigma must not be negative, infinite or NaN"),
-    ("example.sigma", INF, "example", "sigma must not be negative, infinite or NaN"),
-    ("example.clip", 0, "example.clip.bound", "must be a positive number"),
-    ("example.clip", -4.0, "example.clip.bound", "must be a positive number"),
-    ("example.clip.bound", NAN, "example.clip.bound", "must be a positive number"),
-    ("example.clip.bound", INF, "example.clip.bound", "must be a positive number"),
-    ("example.clip.bound", {"kind": "linear", "start": 6, "end": 0}, "example.clip.bound", "end must be a positive"),
-    ("example.clip.by", "rows", "example.clip", "by must be 'flat' or 'layer'"),
-    ("example.noise", "rows", "example", "noise must be 'row' or 'sum'"),
+    ("example.sigma", -1, "example.sigma", "must not be negative"),
+    ("example.sigma", NAN, "example.sigma", "must not be negative, infinite or NaN"),
+    ("example.sigma", INF, "example.sigma", "must not be negative, infinite or NaN"),
+    ("example.clip", 0, "example.clip.bound", "must be a positive"),
+    ("example.clip", -4.0, "example.clip.bound", "must be a positive"),
+    ("example.clip.bound", NAN, "example.clip.bound", "must be a positive"),
+    ("example.clip.bound", INF, "example.clip.bound", "must be a positive"),
+    ("example.clip.bound", {"kind": "linear", "start": 6, "end": 0}, "example.clip.bound.end", "must be a positive"),
+    ("example.clip.by", "rows", "example.clip.by", "must be 'flat' or 'layer'"),
+    ("example.noise", "rows", "example.noise", "must be 'row' or 'sum'"),
     ("example.unit", "client", "example.unit", "must be 'record'"),
-    ("cohort.size", 0, "cohort", "size must be a positive number"),
-    ("cohort", {"kind": "poisson", "rate": 0}, "cohort", "rate must be above 0 and at most 1"),
-    ("cohort", {"kind": "poisson", "rate": NAN}, "cohort", "rate must be above 0 and at most 1"),
-    ("cohort", {"kind": "poisson", "rate": 1.5}, "cohort", "rate must be above 0 and at most 1"),
-    ("batch.size", -5, "batch", "size must be a positive number"),
-    ("batch", {"kind": "poisson", "size": 5, "cap": 3}, "batch", "cap must be at least"),
-    ("local.steps", 0, "local", "steps must be a positive number"),
-    ("local.epochs", 0, "local", "epochs must be a positive number"),
-    ("local.rate", 0, "local.rate", "must be a positive number"),
-    ("local.rate", NAN, "local.rate", "must be a positive number"),
-    ("local.decay", -1, "local", "decay must not be negative"),
-    ("local.decay", INF, "local", "decay must not be negative"),
-    ("local.optimiser", {"kind": "momentum", "beta": 1.0}, "local.optimiser", "beta must be at least 0 and below 1"),
-    ("local.optimiser", {"kind": "momentum", "beta": NAN}, "local.optimiser", "beta must be at least 0 and below 1"),
-    ("aggregate.rate", -1, "aggregate.rate", "must be a positive number"),
+    ("cohort.size", 0, "cohort.size", "must be a positive"),
+    ("cohort", {"kind": "poisson", "rate": 0}, "cohort.rate", "must be above 0 and at most 1"),
+    ("cohort", {"kind": "poisson", "rate": NAN}, "cohort.rate", "must be above 0 and at most 1"),
+    ("cohort", {"kind": "poisson", "rate": 1.5}, "cohort.rate", "must be above 0 and at most 1"),
+    ("batch.size", -5, "batch.size", "must be a positive"),
+    ("batch", {"kind": "poisson", "size": 5, "cap": 3}, "batch.cap", "must be at least"),
+    ("local.steps", 0, "local.steps", "must be a positive"),
+    ("local.epochs", 0, "local.epochs", "must be a positive"),
+    ("local.rate", 0, "local.rate", "must be a positive"),
+    ("local.rate", NAN, "local.rate", "must be a positive"),
+    ("local.decay", -1, "local.decay", "must not be negative"),
+    ("local.decay", INF, "local.decay", "must not be negative"),
+    ("local.optimiser", {"kind": "momentum", "beta": 1.0}, "local.optimiser.beta", "must be at least 0 and below 1"),
+    ("local.optimiser", {"kind": "momentum", "beta": NAN}, "local.optimiser.beta", "must be at least 0 and below 1"),
+    ("aggregate.rate", -1, "aggregate.rate", "must be a positive"),
     (
         "aggregate.rate",
         {"kind": "staircase", "start": 1, "factor": 2, "every": 0},
-        "aggregate.rate",
-        "every must be a positive number",
+        "aggregate.rate.every",
+        "must be a positive",
     ),
-    ("stop.rounds", 0, "stop", "rounds must be a positive number"),
-    ("stop.rounds", 10**400, "stop", ""),
+    ("stop.rounds", 0, "stop.rounds", "must be a positive"),
+    ("stop.rounds", 10**400, "stop.rounds", ""),
     ("example.sigma", 10**400, "example.sigma", ""),
-    ("data.clients", 0, "data", "clients must be a positive number"),
-    ("data.records", -1, "data", "records must be a positive number"),
-    ("data.test", -1, "data", "test must not be negative"),
+    ("data.clients", 0, "data.clients", "must be a positive"),
+    ("data.records", -1, "data.records", "must be a positive"),
+    ("data.test", -1, "data.test", "must not be negative"),
     ("data.partition", {"kind": "shards", "per_client": 0}, "data.partition", "per_client must be at least 1"),
     ("data.partition", {"kind": "dirichlet", "beta": NAN}, "data.partition", "beta must be a number"),
-    ("evaluation.every", 0, "evaluation", "every must be a positive number"),
+    ("evaluation.every", 0, "evaluation.every", "must be a positive"),
     # missing fields of a kind
     ("cohort", "poisson", "cohort.rate", "the key rate is missing"),
     ("cohort", {"kind": "poisson"}, "cohort.rate", "the key rate is missing"),
@@ -223,7 +222,6 @@ def test_a_mechanism_for_a_method_without_one_must_be_complete() -> None:
         resolve("fedavg", {"example": {"sigma": 4.0}})
 
 
-@pytest.mark.xfail(strict=True, reason="a part without kinds that is no table shows an error of the interpreter")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -242,7 +240,6 @@ def test_a_part_that_is_no_table_is_refused_in_words(key: str, value: Any) -> No
         resolve("fed-cdp", {key: value})
 
 
-@pytest.mark.xfail(strict=True, reason="values out of range are told of the table, not of the key")
 @pytest.mark.parametrize("key", ["example.sigma", "cohort.size", "local.steps", "stop.rounds", "data.clients"])
 def test_a_value_out_of_range_is_refused_by_its_whole_dotted_key(key: str) -> None:
     with pytest.raises(FedveilError, match=rf"^{key}\b"):

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ COUNTS = st.integers(0, 2**53)
     )
 )
 def test_any_receipts_come_back_exactly(made: list[Receipt]) -> None:
-    with Ledger(Path(":memory:")) as ledger:
+    with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as ledger:
         ledger.commit(7, [1], made)
         assert ledger.receipts() == made
 
@@ -244,14 +245,12 @@ def spoil(path: Path, statement: str, value: str) -> None:
 # Known gaps
 
 
-@pytest.mark.xfail(strict=True, reason="a file that ends inside a page is taken for whole, one of a few bytes for new")
 @pytest.mark.parametrize("keep", [1, -1, -20])
 def test_a_ledger_that_lost_a_few_bytes_is_refused(filled: Path, keep: int) -> None:
     filled.write_bytes(filled.read_bytes()[:keep])
     assert "the run can't go on" in refusal(filled)
 
 
-@pytest.mark.xfail(strict=True, reason="a ledger that was refused stays open and keeps its lock")
 def test_a_ledger_that_was_refused_can_be_mended_and_opened(filled: Path) -> None:
     content = filled.read_bytes()
     filled.write_bytes(content[:-4000])
@@ -262,9 +261,6 @@ def test_a_ledger_that_was_refused_can_be_mended_and_opened(filled: Path) -> Non
         assert len(ledger.rounds()) == 20
 
 
-@pytest.mark.xfail(
-    strict=True, raises=(ValueError, TypeError, KeyError), reason="rows are parsed outside the error handler"
-)
 @pytest.mark.parametrize(
     "text",
     [
@@ -281,14 +277,12 @@ def test_a_declaration_that_cannot_be_read_stops_the_run(filled: Path, text: str
         ledger.receipts()
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="rows are parsed outside the error handler")
 def test_a_cohort_that_cannot_be_read_stops_the_run(filled: Path) -> None:
     spoil(filled, "UPDATE rounds SET cohort = ? WHERE id = 1", "[1, 2")
     with Ledger(filled) as ledger, pytest.raises(FedveilError, match="ledger"):
         ledger.rounds()
 
 
-@pytest.mark.xfail(strict=True, reason="nobody compares the ledger with the checkpoint")
 @pytest.mark.parametrize("damage", ["emptied", "deleted", "of another run"])
 def test_a_run_whose_ledger_lost_its_rounds_does_not_go_on(
     damage: str, tiny: dict[str, Any], blobs: Dataset, tmp_path: Path
@@ -306,7 +300,6 @@ def test_a_run_whose_ledger_lost_its_rounds_does_not_go_on(
         resume(tmp_path / "run", workers=1, dataset=blobs)
 
 
-@pytest.mark.xfail(strict=True, reason="a commit does not look at the round its receipts are of")
 def test_receipts_of_another_round_are_refused(path: Path) -> None:
     with Ledger(path) as ledger:
         try:

@@ -196,7 +196,7 @@ def test_the_poisson_cap_of_a_client_that_is_always_drawn_whole_is_the_client() 
 @pytest.mark.parametrize("kind", [PoissonBatch, WithoutReplacement, PartitionBatch])
 @pytest.mark.parametrize("size", [0, -1])
 def test_an_empty_batch_size_is_refused(kind: type[PartitionBatch], size: int) -> None:
-    with pytest.raises(FedveilError, match="size must be a positive number"):
+    with pytest.raises(FedveilError, match="size must be a positive"):
         kind(size)
 
 

@@ -83,7 +83,7 @@ def test_a_rate_that_is_no_probability_is_refused(rate: float) -> None:
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_an_empty_fixed_cohort_is_refused(size: int) -> None:
-    with pytest.raises(FedveilError, match="size must be a positive number"):
+    with pytest.raises(FedveilError, match="size must be a positive"):
         FixedSize(size)
 
 

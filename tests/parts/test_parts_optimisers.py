@@ -91,7 +91,6 @@ def test_state_has_the_shape_of_the_parameters(name: str) -> None:
     assert all(tensor.shape == (3, 4) for tensor in ours.initial(torch.zeros(3, 4)))
 
 
-@pytest.mark.xfail(strict=True, reason="lerp at weight 0.999 computes 1 - 0.999 in single precision")
 def test_the_first_step_of_adam_is_the_rate_to_single_precision() -> None:
     gradient = torch.tensor([1.0, -3.0, 100.0])
     after, _ = Adam().apply(torch.zeros(3), gradient, Adam().initial(gradient), 1.0, 0)

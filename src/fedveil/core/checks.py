@@ -7,22 +7,39 @@ import math
 from fedveil.core.errors import FedveilError
 
 
+class FieldError(FedveilError):
+    """A field with a value it can't have; whoever knows where the field stands can put its path before it."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field} {problem}")
+        self.field, self.problem = field, problem
+
+
+SMALLEST, LARGEST = 1e-30, 1e30
+"""The positive numbers with which single-precision arithmetic is safe."""
+
+
 def positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise FedveilError(f"{name} must be a positive number, not {value}")
+    if not SMALLEST <= value <= LARGEST:
+        raise FieldError(name, f"must be a positive number (between {SMALLEST:g} and {LARGEST:g}), not {value}")
+
+
+def count(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+        raise FieldError(name, f"must be a positive whole number, not {value}")
 
 
 def not_negative(name: str, value: float) -> None:
     if not (math.isfinite(value) and value >= 0):
-        raise FedveilError(f"{name} must not be negative, infinite or NaN: {value}")
+        raise FieldError(name, f"must not be negative, infinite or NaN: {value}")
 
 
 def within(name: str, value: float, low: float, high: float) -> None:
     """low ≤ value < high"""
     if not low <= value < high:
-        raise FedveilError(f"{name} must be at least {low:g} and below {high:g}, not {value}")
+        raise FieldError(name, f"must be at least {low:g} and below {high:g}, not {value}")
 
 
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise FedveilError(f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}")
+        raise FieldError(name, f"must be {' or '.join(map(repr, choices))}, not {value!r}")

@@ -70,13 +70,13 @@ class Layout:
         """Named views `[..., *shape]` into a flat `[..., P]` tensor."""
         pieces = torch.split(flat, list(self.sizes), dim=-1)
         return {
-            name: piece.reshape(*flat.shape[:-1], *shape)
+            name: piece.reshape((*flat.shape[:-1], *shape))
             for name, shape, piece in zip(self.names, self.shapes, pieces, strict=True)
         }
 
     def join(self, named: Mapping[str, Tensor], batch_dims: int = 0) -> Tensor:
         """The inverse of `split` for tensors with `batch_dims` leading axes."""
-        return torch.cat([named[name].flatten(start_dim=batch_dims) for name in self.names], dim=-1)
+        return torch.cat([named[name].reshape(*named[name].shape[:batch_dims], -1) for name in self.names], dim=-1)
 
     def vector(self, model: nn.Module) -> Tensor:
         """A detached flat copy of the model's trainable parameters."""

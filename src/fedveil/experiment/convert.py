@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, get_args
 
 from cattrs import Converter, transform_error
 from cattrs.errors import ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn
 from cattrs.strategies import configure_tagged_union
 
+from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit
 from fedveil.data.partitions import PartitionKind
@@ -24,19 +27,19 @@ Declared = TypeVar("Declared")
 KINDS: tuple[UnionType, ...] = (Cohort, BatchSampler, Optimiser, PartitionKind, Schedule)
 
 
+_FIELD = "\x1f"
+"""Marks the field's name in a message on its way through cattrs."""
+
+
 class _Wrong(Exception):
     """A value of the wrong type."""
 
 
 def structure(table: Any, kind: type[Declared], where: str) -> Declared:
     """The dataclass `kind` from a table found at the key `where`."""
-    if not isinstance(table, dict):
-        raise FedveilError(f"{where}: expected a table, not {table!r}")
     try:
         return _CONVERTER.structure(table, kind)
     except Exception as error:
-        if isinstance(error, FedveilError):
-            raise FedveilError(f"{where}: {error}" if where else str(error)) from None
         problems = transform_error(error, path="", format_exception=_describe)
         raise FedveilError("; ".join(_located(problem, where) for problem in problems)) from None
 
@@ -56,8 +59,9 @@ def _spell_out(value: Any) -> Any:
 
 def _located(problem: str, where: str) -> str:
     message, _, path = problem.rpartition(" @ ")
-    key = ".".join(part for part in (where, path.lstrip(".")) if part)
-    return f"{key}: {message}" if key else message
+    field, marked, rest = message.partition(_FIELD)
+    key = ".".join(part for part in (where, path.lstrip("."), field if marked else "") if part)
+    return f"{key}: {rest if marked else message}" if key else message
 
 
 def _describe(error: BaseException, kind: type | None) -> str:
@@ -67,6 +71,8 @@ def _describe(error: BaseException, kind: type | None) -> str:
         close = difflib.get_close_matches(next(iter(error.extra_fields)), known, n=1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}"
         return f"unknown key {unknown}; {hint}"
+    if isinstance(error, FieldError):
+        return f"{error.field}{_FIELD}{error.problem}"
     if isinstance(error, KeyError):
         return f"the key {error.args[0]} is missing"
     return str(error)
@@ -75,18 +81,25 @@ def _describe(error: BaseException, kind: type | None) -> str:
 def _make_converter() -> Converter:
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook(int, lambda value, _: _expect(value, int, "a whole number"))
-    converter.register_structure_hook(float, lambda value, _: float(_expect(value, (int, float), "a number")))
+    converter.register_structure_hook(float, lambda value, _: _number(value))
     converter.register_structure_hook(str, lambda value, _: _expect(value, str, "a word"))
     converter.register_structure_hook(
         bool, lambda value, _: value if isinstance(value, bool) else _fail(value, "true or false")
     )
     converter.register_structure_hook(Unit, lambda value, _: _unit(value))
+    converter.register_structure_hook_factory(is_dataclass, lambda kind: _table_hook(kind, converter))
+    converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], lambda value, _: _expect_table(value))
+    for optional, inner in ((int | None, int), (Gaussian | None, Gaussian)):
+        _friendly_none(converter, optional, inner)
     for kinds in KINDS:
         configure_tagged_union(kinds, converter, tag_name="kind", tag_generator=lambda part: part.kind)
         _friendly_kind(converter, kinds)
-    for optional, inner in ((int | None, int), (Gaussian | None, Gaussian)):
-        _friendly_none(converter, optional, inner)
     return converter
+
+
+def _table_hook(kind: type, converter: Converter) -> Callable[[Any, Any], Any]:
+    fill: Callable[[Any, Any], Any] = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
+    return lambda value, _: fill(_expect_table(value), kind)
 
 
 def _friendly_kind(converter: Converter, kinds: UnionType) -> None:
@@ -97,7 +110,7 @@ def _friendly_kind(converter: Converter, kinds: UnionType) -> None:
 
     def read(value: Any, _: Any) -> Any:
         if kinds is Schedule and isinstance(value, int | float) and not isinstance(value, bool):
-            return Constant(float(value))
+            return _constant(value)
         if isinstance(value, str):
             value = {"kind": value}
         if not isinstance(value, dict):
@@ -113,6 +126,13 @@ def _friendly_kind(converter: Converter, kinds: UnionType) -> None:
     converter.register_unstructure_hook(kinds, write)
 
 
+def _constant(value: float) -> Constant:
+    try:
+        return Constant(_number(value))
+    except FieldError as error:  # the number stands for the schedule: it has no field of its own
+        raise _Wrong(error.problem) from None
+
+
 def _friendly_none(converter: Converter, optional: Any, inner: type) -> None:
     def read(value: Any, _: Any) -> Any:
         return None if value is None or value == "none" else converter.structure(value, inner)
@@ -125,6 +145,17 @@ def _unit(value: Any) -> Unit:
         return Unit(value)
     except ValueError:
         raise _Wrong(f"must be {' or '.join(Unit)}, not {value!r}") from None
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(_expect(value, (int, float), "a number"))
+    except OverflowError:
+        raise _Wrong("the number is too large") from None
+
+
+def _expect_table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else _fail(value, "a table")
 
 
 def _expect(value: Any, kind: type | tuple[type, ...], words: str) -> Any:

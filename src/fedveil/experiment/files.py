@@ -142,6 +142,10 @@ class RunFiles:
             with safe_open(path, framework="pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
                 round = int(file.metadata()["round"])
+            if {f"model/{name}": shape for name, shape, _ in layout} != {
+                key: tuple(value.shape) for key, value in tensors.items() if key.startswith("model/")
+            }:
+                raise ValueError("it is of another model")
             named = {key.removeprefix("model/"): value for key, value in tensors.items() if key.startswith("model/")}
             server = sorted((key for key in tensors if key.startswith("server/")), key=lambda key: int(key[7:]))
             return ServerState(round, layout.join(named), tuple(tensors[key] for key in server))
@@ -161,18 +165,24 @@ class RunFiles:
         line = json.dumps({"time": round(time.time(), 3), **event})
         with disk_errors(self.events), self.events.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
 
     def read_events(self) -> list[dict[str, Any]]:
         """All whole events."""
         if not self.events.exists():
             return []
         with disk_errors(self.events):
-            lines = self.events.read_text(encoding="utf-8").split("\n")[:-1]
+            lines = self.events.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
         return [event for event in map(_parse, lines) if event is not None]
 
     def trim_events(self, rounds: int) -> None:
         """Keep the events of the first `rounds` rounds: those whose model was published."""
-        kept = [event for event in self.read_events() if event.get("round", -1) < rounds and event["event"] != "end"]
+        kept = [
+            event
+            for event in self.read_events()
+            if event["event"] == "start" or (event["event"] == "round" and event["round"] < rounds)
+        ]
         write_whole(self.events, "".join(json.dumps(event) + "\n" for event in kept).encode())
 
 
@@ -185,4 +195,6 @@ def _parse(line: str) -> dict[str, Any] | None:
         event = json.loads(line)
     except ValueError:
         return None
-    return event if isinstance(event, dict) and "event" in event else None
+    if not isinstance(event, dict) or event.get("event") not in ("start", "round", "end"):
+        return None
+    return event if event["event"] != "round" or isinstance(event.get("round"), int) else None

@@ -36,15 +36,29 @@ class Ledger:
         self._path = path
         with self._errors():
             self._connection = sqlite3.connect(path, timeout=1.0, isolation_level=None)
-            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute("BEGIN EXCLUSIVE")
-            for statement in _SCHEMA.split(";"):
-                self._connection.execute(statement)
-            self._connection.execute("COMMIT")
-            (verdict,) = self._connection.execute("PRAGMA quick_check").fetchone()
+        try:
+            with self._errors():
+                self._open()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _open(self) -> None:
+        database = self._connection
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("BEGIN EXCLUSIVE")
+        stored = self._path.stat().st_size
+        (pages,) = database.execute("PRAGMA page_count").fetchone()
+        (page,) = database.execute("PRAGMA page_size").fetchone()
+        if stored and stored != pages * page:  # SQLite itself takes a file that lost its tail, and reads zeros
+            raise FedveilError(f"{self._path}: the ledger is damaged (incomplete); the run can't go on")
+        for statement in _SCHEMA.split(";"):
+            database.execute(statement)
+        database.execute("COMMIT")
+        (verdict,) = database.execute("PRAGMA quick_check").fetchone()
         if verdict != "ok":
-            raise FedveilError(f"{path}: the ledger is damaged ({verdict}); the run can't go on")
+            raise FedveilError(f"{self._path}: the ledger is damaged ({verdict}); the run can't go on")
 
     def __enter__(self) -> Self:
         return self
@@ -56,6 +70,8 @@ class Ledger:
 
     def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
         """Write a round's receipts and sync them to the disk. Only after this may its model be published."""
+        if any(receipt.round != round for receipt in receipts):
+            raise FedveilError(f"{self._path}: receipts of another round were given for round {round}")
         with self._errors(), self._transaction() as database:
             (attempts,) = database.execute("SELECT count(*) FROM rounds WHERE round = ?", (round,)).fetchone()
             row = database.execute(
@@ -75,7 +91,7 @@ class Ledger:
         """(round, attempt, cohort) of all that was committed, in order."""
         with self._errors():
             rows = self._connection.execute("SELECT round, attempt, cohort FROM rounds ORDER BY id").fetchall()
-        return [(round, attempt, json.loads(cohort)) for round, attempt, cohort in rows]
+            return [(round, attempt, [int(client) for client in json.loads(cohort)]) for round, attempt, cohort in rows]
 
     def receipts(self) -> list[Receipt]:
         """Everything that was spent, including attempts that were never published."""
@@ -85,10 +101,18 @@ class Ledger:
                 " JOIN rounds ON rounds.id = round_id JOIN declarations ON declarations.id = declaration_id"
                 " ORDER BY receipts.rowid"
             ).fetchall()
-        return [
-            Receipt(round, client, _declaration(json.loads(declaration)), measured, draws)
-            for round, client, declaration, measured, draws in rows
-        ]
+            return [
+                Receipt(round, client, _declaration(json.loads(declaration)), measured, draws)
+                for round, client, declaration, measured, draws in rows
+            ]
+
+    def check_covers(self, rounds: int) -> None:
+        """Refuse a ledger that lacks a round whose model was published: it would claim less than was spent."""
+        missing = set(range(rounds)) - {round for round, _, _ in self.rounds()}
+        if missing:
+            raise FedveilError(
+                f"{self._path}: the ledger lacks {len(missing)} of the {rounds} published rounds; the run can't go on"
+            )
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

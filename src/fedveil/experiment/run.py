@@ -17,6 +17,7 @@ import torch
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.engine import loop
+from fedveil.engine.batched import Evaluation
 from fedveil.engine.loop import Closed
 from fedveil.engine.server import ServerState
 from fedveil.experiment.files import FORMAT, RunFiles, write_whole
@@ -99,8 +100,7 @@ def resume(
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():
-        stored = files.read_json(files.result)
-        return Result(**{**stored, "run": files.directory})
+        return _stored_result(files)
     prepared = prepare(resolve(files.spec), dataset)
     return _train(prepared, files, LocalRuntime(prepared.job, workers, chunk), reporter or Silent())
 
@@ -122,6 +122,7 @@ def _train_rounds(
     if state is None:
         state = prepared.initial_state()
         files.save_checkpoint(state, prepared.layout)
+    ledger.check_covers(state.round)
     files.trim_events(state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
     reporter.begin(_title(prepared, files), method.rounds, state.round)
@@ -139,17 +140,24 @@ def _train_rounds(
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
         _report(reporter, event, method.rounds)
-    return _finish(prepared, files, ledger, state)
+    return _finish(prepared, files, ledger, state, runtime.evaluate(state))
 
 
-def _finish(prepared: Prepared, files: RunFiles, ledger: Ledger, state: ServerState) -> Result:
+def _stored_result(files: RunFiles) -> Result:
+    try:
+        return Result(**{**files.read_json(files.result), "run": files.directory})
+    except TypeError:
+        raise FedveilError(f"{files.result}: not a result of this version") from None
+
+
+def _finish(prepared: Prepared, files: RunFiles, ledger: Ledger, state: ServerState, evaluation: Evaluation) -> Result:
     events = [event for event in files.read_events() if event["event"] == "round"]
     result = Result(
         run=files.directory,
         method=prepared.spec.base,
         data=prepared.dataset.name,
-        accuracy=events[-1]["accuracy"],
-        loss=events[-1]["loss"],
+        accuracy=evaluation.accuracy,
+        loss=evaluation.mean_loss,
         rounds=state.round,
         seconds=round(sum(event["seconds"] for event in events), 3),
         seeded=prepared.streams.seeded,

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from fedveil.core.checks import positive
+from fedveil.core.checks import count, not_negative
 from fedveil.core.errors import FedveilError
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.experiment.convert import structure, unstructure
@@ -34,11 +34,9 @@ class DataSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        positive("clients", self.clients)
-        if self.records is not None:
-            positive("records", self.records)
-        if self.test < 0:
-            raise FedveilError(f"test must not be negative: {self.test}")
+        count("clients", self.clients)
+        count("records", 1 if self.records is None else self.records)
+        not_negative("test", self.test)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +54,7 @@ class EvaluationSpec:
     every: int = 1
 
     def __post_init__(self) -> None:
-        positive("every", self.every)
+        count("every", self.every)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ class Clip:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", schedule(self.bound))
-        one_of("clip.by", self.by, ("flat", "layer"))
+        one_of("by", self.by, ("flat", "layer"))
 
     def at(self, round: int, rounds: int) -> float:
         """C_t"""

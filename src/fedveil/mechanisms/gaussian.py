@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedveil.core.checks import not_negative, one_of
+from fedveil.core.checks import not_negative, one_of, within
 from fedveil.core.streams import Address, Purpose
 from fedveil.core.types import Declaration, Sampling, Unit
 from fedveil.mechanisms.clip import Clip
@@ -36,6 +36,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         not_negative("sigma", self.sigma)
+        within("sigma", self.sigma, 0, 1e6)
         one_of("noise", self.noise, ("row", "sum"))
 
     def row_std(self, bound: float) -> float:

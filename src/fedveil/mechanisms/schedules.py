@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedveil.core.checks import positive
+from fedveil.core.checks import LARGEST, SMALLEST, FieldError, count, positive
+from fedveil.core.errors import FedveilError
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Staircase:
     def __post_init__(self) -> None:
         positive("start", self.start)
         positive("factor", self.factor)
-        positive("every", self.every)
+        count("every", self.every)
 
     def at(self, round: int, rounds: int) -> float:
         return self.start * math.pow(self.factor, round // self.every)
@@ -99,4 +100,22 @@ Schedule = Constant | Linear | Exponential | Staircase | Polynomial
 
 def schedule(value: Schedule | float) -> Schedule:
     """A number stands for the schedule that never changes."""
-    return Constant(float(value)) if isinstance(value, int | float) else value
+    if isinstance(value, Schedule):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FedveilError(f"expected a number or a schedule, not {value!r}")
+    return Constant(float(value))
+
+
+def check_values(name: str, schedule: Schedule, rounds: int) -> None:
+    """Refuse a schedule that leaves the range in which single-precision arithmetic is safe.
+
+    All schedules rise or fall throughout, so the first and the last round tell.
+    """
+    for round in (0, rounds - 1):
+        try:
+            value = schedule.at(round, rounds)
+        except OverflowError:
+            value = math.inf
+        if not SMALLEST <= value <= LARGEST:
+            raise FieldError(name, f"is {value:g} in round {round}; it must stay between {SMALLEST:g} and {LARGEST:g}")

@@ -8,6 +8,7 @@ from math import prod
 import torch
 from torch import nn
 
+from fedveil.core.checks import count, within
 from fedveil.core.errors import FedveilError
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -26,6 +27,8 @@ def activation_layer(name: str) -> nn.Module:
 
 def dense_layers(inputs: int, hidden: Sequence[int], classes: int, activation: str, bias: bool) -> list[nn.Module]:
     """Linear layers with activations between them; the last one gives the logits."""
+    for width in hidden:
+        count("hidden", width)
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(inputs, width, bias=bias), activation_layer(activation)]
@@ -65,6 +68,7 @@ def cnn(
         raise FedveilError(
             f"model: a convolutional network needs images, but the records have shape {list(input_shape)}"
         )
+    within("dropout", dropout, 0, 1)
     if not len(channels) == len(strides) == len(pools):
         raise FedveilError("model.options: channels, strides and pools must have the same length")
     layers: list[nn.Module] = []

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.models import networks
 
@@ -44,17 +45,19 @@ def build(
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in (options or {}).items()}
     try:
         inspect.signature(factory).bind(tuple(input_shape), classes, **options)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise FedveilError(f"model.options: {name} takes no such options ({error})") from None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
             model = factory(tuple(input_shape), classes, **options)
+        except FieldError as error:
+            raise FedveilError(f"model.options.{error.field}: {error.problem}") from None
         except FedveilError:
             raise
         except Exception as error:  # a user's factory can fail in any way
-            raise FedveilError(f"model: {name} could not be built: {type(error).__name__}: {error}") from error
-    check(model, input_shape, classes, name)
+            raise FedveilError(f"model: {name} could not be built: {_cause(error)}") from error
+        check(model, input_shape, classes, name)  # the first call of a lazy layer draws its weights
     return model
 
 
@@ -72,8 +75,8 @@ def find(name: str) -> Factory:
         sys.path.append(here)
     try:
         factory = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise FedveilError(f"model.name: {name!r} can't be imported: {error}") from None
+    except Exception as error:  # a user's module can fail in any way
+        raise FedveilError(f"model.name: {name!r} can't be imported: {_cause(error)}") from error
     if not callable(factory):
         raise FedveilError(f"model.name: {name!r} is not a function or class that makes a model")
     return factory  # type: ignore[no-any-return]
@@ -105,16 +108,26 @@ def _check_outputs(model: nn.Module, input_shape: Sequence[int], classes: int, n
     model.eval()
     try:
         with torch.no_grad():
-            together, alone = model(probe), model(probe[:1])
+            together = model(probe)
+            alone = [model(probe[index : index + 1]) for index in range(len(probe))]
     except Exception as error:  # a user's module can fail in any way
         raise FedveilError(
-            f"model: {name} does not take records of shape {list(input_shape)}: {type(error).__name__}: {error}"
+            f"model: {name} does not take records of shape {list(input_shape)}: {_cause(error)}"
         ) from error
     finally:
         model.train(training)
+    if not isinstance(together, Tensor):
+        raise FedveilError(f"model: {name} gives a {type(together).__name__}, not a tensor of logits")
     if tuple(together.shape) != (3, classes):
         raise FedveilError(
             f"model: {name} gives outputs of shape {list(together.shape)} for 3 records, not [3, {classes}]"
         )
-    if not torch.allclose(together[:1], alone, rtol=1e-3, atol=1e-4):
+    if not torch.isfinite(together).all():
+        raise FedveilError(f"model: {name} gives outputs that are not finite")
+    if not torch.allclose(together, torch.cat(alone), rtol=1e-3, atol=1e-4):
         raise FedveilError(f"model: {name} mixes the examples of a batch: an output changes with the other examples")
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong in somebody's code, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtrc
 
-from fedveil.core.checks import positive
-from fedveil.core.errors import FedveilError
+from fedveil.core.checks import FieldError, count
 from fedveil.core.types import Sampling
 
 OVERFLOW_PROBABILITY = 1e-10
@@ -44,9 +43,9 @@ class PoissonBatch:
     cap: int | None = None
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
+        count("size", self.size)
         if self.cap is not None and self.cap < self.size:
-            raise FedveilError(f"cap must be at least the expected batch size {self.size}, not {self.cap}")
+            raise FieldError("cap", f"must be at least the expected batch size {self.size}, not {self.cap}")
 
     def declared(self, records: int) -> int:
         return self.size
@@ -77,7 +76,7 @@ class WithoutReplacement:
     size: int
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
+        count("size", self.size)
 
     def declared(self, records: int) -> int:
         return self.size
@@ -105,7 +104,7 @@ class PartitionBatch:
     size: int
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
+        count("size", self.size)
 
     def declared(self, records: int) -> int:
         return self.size

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedveil.core.checks import positive
+from fedveil.core.checks import FieldError, count
 from fedveil.core.errors import FedveilError
 
 
@@ -23,7 +23,7 @@ class PoissonCohort:
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
-            raise FedveilError(f"rate must be above 0 and at most 1, not {self.rate}")
+            raise FieldError("rate", f"must be above 0 and at most 1, not {self.rate}")
 
     def draw(self, clients: int, generator: np.random.Generator) -> list[int]:
         return [int(client) for client in np.flatnonzero(generator.random(clients) < self.rate)]
@@ -43,7 +43,7 @@ class FixedSize:
     size: int
 
     def __post_init__(self) -> None:
-        positive("size", self.size)
+        count("size", self.size)
 
     def draw(self, clients: int, generator: np.random.Generator) -> list[int]:
         chosen = generator.choice(clients, size=self.size, replace=False, shuffle=False)

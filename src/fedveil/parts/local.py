@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fedveil.core.checks import not_negative, positive
+from fedveil.core.checks import count, not_negative
 from fedveil.mechanisms.schedules import Constant, Schedule, schedule
 from fedveil.parts.optimisers import Optimiser, Sgd
 
@@ -24,8 +24,8 @@ class LocalTraining:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", schedule(self.rate))
-        positive("steps", self.steps)
-        positive("epochs", 1 if self.epochs is None else self.epochs)
+        count("steps", self.steps)
+        count("epochs", 1 if self.epochs is None else self.epochs)
         not_negative("decay", self.decay)
 
     def steps_for(self, records: int, batch: int) -> int:

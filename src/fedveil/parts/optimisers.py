@@ -67,7 +67,7 @@ class Adam:
 
     def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
         first = torch.lerp(gradient, state[0], self.beta1)
-        second = torch.lerp(gradient.square(), state[1], self.beta2)
+        second = torch.addcmul(state[1] * self.beta2, gradient, gradient, value=1.0 - self.beta2)
         correction1 = 1.0 - self.beta1 ** (step + 1)
         correction2 = 1.0 - self.beta2 ** (step + 1)
         denominator = (second / correction2).sqrt().add(self.epsilon)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedveil.core.checks import positive
+from fedveil.core.checks import count
 
 
 @dataclass(frozen=True)
@@ -14,4 +14,4 @@ class Stop:
     rounds: int = 100
 
     def __post_init__(self) -> None:
-        positive("rounds", self.rounds)
+        count("rounds", self.rounds)
