@@ -119,7 +119,7 @@ def local_work(
         if tapped:
             rows, sums = _tapped_step(gradients, parameters, batch, sanitiser, noise, addresses)
             observations += [
-                Observation(View.ON_DEVICE, broadcast.round, client, step, parameters[k].clone(), rows[k])
+                Observation(View.ON_DEVICE, broadcast.round, client, step, parameters[k].clone(), rows[k].clone())
                 for k, client in enumerate(clients)
             ]
         else:
@@ -139,7 +139,7 @@ def local_work(
     for view in (View.CLIENT, View.SERVER):  # nothing happens to an update between the device and the server
         if taps.wants(view):
             observations += [
-                Observation(view, broadcast.round, client, None, broadcast.parameters, updates[k])
+                Observation(view, broadcast.round, client, None, broadcast.parameters, updates[k].clone())
                 for k, client in enumerate(clients)
             ]
     records = max(draws.steps * draws.declared, 1)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+WIDE = {"channels": [32, 64], "kernel": 5, "padding": 2, "strides": [2, 2], "pools": [1, 1]}
+"""Two convolutions and one dense layer, as the paper says, with strides instead of pooling."""
+
 TASKS: dict[str, dict[str, Any]] = {
     "mnist": {
         "data": {"clients": 1000, "records": 500, "partition": {"kind": "shards", "per_client": 2}},
         "model": {"name": "cnn"},
         "cohort": {"kind": "fixed", "size": 100},
         "batch": {"kind": "partition", "size": 5},
-        "local": {"steps": 100, "rate": 0.05},
+        "local": {"steps": 100, "rate": 0.1},
         "stop": {"rounds": 100},
     },
     "cifar10": {
         "data": {"clients": 100, "records": 400, "partition": {"kind": "shards", "per_client": 2}},
-        "model": {"name": "cnn"},
+        "model": {"name": "cnn", "options": WIDE},
         "cohort": {"kind": "fixed", "size": 50},
         "batch": {"kind": "partition", "size": 4},
         "local": {"steps": 100, "rate": 0.05},
@@ -23,7 +26,7 @@ TASKS: dict[str, dict[str, Any]] = {
     },
     "lfw": {
         "data": {"clients": 100, "records": 300, "partition": {"kind": "shards", "per_client": 10}},
-        "model": {"name": "cnn"},
+        "model": {"name": "cnn", "options": WIDE},
         "cohort": {"kind": "fixed", "size": 50},
         "batch": {"kind": "partition", "size": 3},
         "local": {"steps": 100, "rate": 0.05},
