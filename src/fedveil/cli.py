@@ -171,10 +171,8 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
     if result["seeded"]:
         click.echo("not private: seeded")
     click.echo(f"run: {result['run']}")
-    click.echo(
-        f"next: look at {result['run']}/events.jsonl, compare with `fedveil run fedavg`, or change a setting:"
-        " `fedveil run --set example.sigma=1`"
-    )
+    other = "fed-cdp" if result["method"] == "fedavg" else "fedavg"
+    click.echo(f"next: fedveil run {other} --set data.name={result['data']}, or any other of `fedveil methods`")
 
 
 def main() -> None:

@@ -103,6 +103,13 @@ def test_the_deep_prifedsync_network_trains_batched_as_it_does_plainly() -> None
     assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "fused"))
 
 
+def test_centred_inputs_agree() -> None:
+    sites, model = make_sites(IMAGES), build("cnn", IMAGES, CLASSES, {"centre": True}, seed=1)
+    method = quiet(small(FED_AVG))
+    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "fused"))
+    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "general"))
+
+
 @pytest.mark.parametrize("partition", [Shards(2), Random(), Dirichlet(0.5), FullCopy()], ids=lambda p: p.kind)
 @pytest.mark.parametrize("by", ["layer", "flat"])
 def test_every_partition_and_clip_agrees(partition: object, by: str) -> None:

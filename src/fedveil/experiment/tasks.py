@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-WIDE = {"channels": [32, 64], "kernel": 5, "padding": 2, "strides": [2, 2], "pools": [1, 1]}
-"""Two convolutions and one dense layer, as the paper says, with strides instead of pooling."""
+WIDE = {"channels": [32, 64], "kernel": 5, "padding": 2, "strides": [2, 2], "pools": [1, 1], "centre": True}
+"""Two convolutions and one dense layer, as the paper says, with strides instead of pooling and centred inputs."""
 
 TASKS: dict[str, dict[str, Any]] = {
     "mnist": {

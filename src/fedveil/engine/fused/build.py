@@ -24,7 +24,9 @@ from fedveil.engine.fused.stages import (
     Stage,
     elu,
     gelu,
+    rescale,
 )
+from fedveil.models.networks import Rescale
 
 
 class Unknown(Exception):
@@ -168,6 +170,8 @@ def _rule(leaf: nn.Module) -> Rule | None:
         return SIGMOID
     if kind is nn.Tanh:
         return TANH
+    if isinstance(leaf, Rescale) and kind is Rescale:
+        return rescale(leaf)
     if isinstance(leaf, nn.ELU) and kind is nn.ELU:
         return elu(leaf)
     if isinstance(leaf, nn.GELU) and kind is nn.GELU:

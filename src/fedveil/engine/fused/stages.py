@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.engine.fused.workspace import Shelf
+from fedveil.models.networks import Rescale
 
 aten: Any = torch.ops.aten
 
@@ -101,6 +102,14 @@ def gelu(module: nn.GELU) -> Rule | None:
         apply=lambda inputs, out: aten.gelu.out(inputs, approximate="tanh", out=out),
         reverse=lambda delta, kept, out: aten.gelu_backward.grad_input(delta, kept, approximate="tanh", grad_input=out),
         keeps_input=True,
+    )
+
+
+def rescale(module: Rescale) -> Rule:
+    shift, scale = float(module.shift), float(module.scale)
+    return Rule(
+        apply=lambda inputs, out: torch.sub(inputs, shift, out=out).mul_(scale),
+        reverse=lambda delta, kept, out: torch.mul(delta, scale, out=out),
     )
 
 
