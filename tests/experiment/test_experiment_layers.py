@@ -6,9 +6,11 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedveil.core.errors import FedveilError
-from fedveil.experiment.layers import merge, parse_setting, set_dotted
+from fedveil.experiment.layers import difference, merge, parse_setting, set_dotted
 
 
 @pytest.mark.parametrize(
@@ -101,3 +103,21 @@ def test_a_setting_may_be_nan_so_that_the_checks_can_refuse_it() -> None:
 def test_a_setting_without_key_or_equals_sign_is_refused(text: str) -> None:
     with pytest.raises(FedveilError, match="expected key=value"):
         parse_setting(text)
+
+
+TABLES = st.recursive(
+    st.one_of(st.integers(0, 3), st.sampled_from(["a", "b"])),
+    lambda inner: st.dictionaries(st.sampled_from(["x", "y", "z"]), inner, max_size=3),
+)
+
+
+@given(st.dictionaries(st.sampled_from("pqr"), TABLES), st.dictionaries(st.sampled_from("pqr"), TABLES))
+def test_the_difference_laid_over_the_base_gives_the_table(table: dict[str, Any], base: dict[str, Any]) -> None:
+    complete = merge(base, table)  # nothing of the base may be missing: a difference cannot take away
+    assert merge(base, difference(complete, base)) == complete
+
+
+def test_a_difference_holds_only_what_changed() -> None:
+    base = {"local": {"steps": 100, "rate": 0.05}, "cohort": {"kind": "fixed", "size": 3}}
+    table = {"local": {"steps": 100, "rate": 0.01}, "cohort": {"kind": "everyone"}}
+    assert difference(table, base) == {"local": {"rate": 0.01}, "cohort": {"kind": "everyone"}}

@@ -35,6 +35,18 @@ def _merge_value(old: Any, new: Any) -> Any:
     return merge(old, new)
 
 
+def difference(table: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be laid over `base` to get `table`."""
+    changed: dict[str, Any] = {}
+    for key, value in table.items():
+        old = base.get(key)
+        if value == old:
+            continue
+        alike = isinstance(value, Mapping) and isinstance(old, Mapping) and value.get("kind") == old.get("kind")
+        changed[key] = difference(value, old) if alike else value
+    return changed
+
+
 def set_dotted(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     """A copy of `table` with the dotted `key` laid over it."""
     if not all(key.split(".")):

@@ -14,7 +14,7 @@ from fedveil.core.checks import count, not_negative
 from fedveil.core.errors import FedveilError
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.experiment.convert import structure, unstructure
-from fedveil.experiment.layers import merge, set_dotted
+from fedveil.experiment.layers import difference, merge, set_dotted
 from fedveil.experiment.tasks import TASKS
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
@@ -115,8 +115,8 @@ def _complete(told: dict[str, Any]) -> Spec:
     base = told.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError("method: expected the name of a method")
-    method, plain = unstructure(named(base)), unstructure(FED_AVG)
-    own = {key: value for key, value in method.items() if value != plain[key]}
+    plain = unstructure(FED_AVG)
+    own = difference(unstructure(named(base)), plain)
     data_table = told.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
     task = TASKS.get(str(name), {})

@@ -19,7 +19,7 @@ class LocalTraining:
     steps: int = 100
     epochs: int | None = None
     optimiser: Optimiser = field(default_factory=Sgd)
-    rate: Schedule = field(default_factory=lambda: Constant(0.05))
+    rate: Schedule = field(default_factory=lambda: Constant(0.1))
     decay: float = 0.0
 
     def __post_init__(self) -> None:
