@@ -40,7 +40,7 @@ def test_an_unknown_name_is_refused_with_the_list() -> None:
 
 def test_fedavg_is_a_hundred_steps_of_sgd_on_batches_of_five_then_the_mean() -> None:
     assert (FED_AVG.local.steps, FED_AVG.batch, FED_AVG.rounds) == (100, PartitionBatch(5), 100)
-    assert (FED_AVG.local.optimiser, FED_AVG.local.rate) == (Sgd(), Constant(0.05))
+    assert (FED_AVG.local.optimiser, FED_AVG.local.rate) == (Sgd(), Constant(0.1))
     assert FED_AVG.cohort == FixedSize(100)
     assert FED_AVG.aggregate == Aggregation(optimiser=Sgd(), rate=Constant(1.0))
 

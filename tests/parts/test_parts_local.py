@@ -14,13 +14,13 @@ from fedveil.parts.local import LocalTraining
 from fedveil.parts.optimisers import Sgd
 
 
-def test_the_defaults_are_a_hundred_steps_of_sgd_at_a_twentieth() -> None:
+def test_the_defaults_are_a_hundred_steps_of_sgd_at_a_tenth() -> None:
     local = LocalTraining()
     assert (local.steps, local.epochs, local.optimiser, local.rate, local.decay) == (
         100,
         None,
         Sgd(),
-        Constant(0.05),
+        Constant(0.1),
         0,
     )
 
