@@ -42,8 +42,10 @@ def difference(table: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, A
         old = base.get(key)
         if value == old:
             continue
-        alike = isinstance(value, Mapping) and isinstance(old, Mapping) and value.get("kind") == old.get("kind")
-        changed[key] = difference(value, old) if alike else value
+        if isinstance(value, Mapping) and isinstance(old, Mapping) and value.get("kind") == old.get("kind"):
+            changed[key] = difference(value, old)
+        else:
+            changed[key] = value
     return changed
 
 

@@ -1,0 +1,48 @@
+"""The command line: parse, call, print. Nothing is decided here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+
+import click
+
+from fedveil.cli.data import data_group
+from fedveil.cli.runs import methods_command, resume_command, run_command
+from fedveil.core.errors import FedveilError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("fedveil"), prog_name="fedveil")
+def cli() -> None:
+    """Differentially private federated learning: train, prove, attack."""
+
+
+for command in (run_command, resume_command, methods_command, data_group):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: errors are one line, Ctrl-C is 130."""
+    try:
+        sys.exit(cli(standalone_mode=False) or 0)
+    except FedveilError as error:
+        _fail(str(error))
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("fedveil: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output is gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"fedveil: {' '.join(message.split())}", err=True)
+    sys.exit(2)

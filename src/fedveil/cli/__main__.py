@@ -1,0 +1,3 @@
+from fedveil.cli import main
+
+main()

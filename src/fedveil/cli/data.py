@@ -1,0 +1,79 @@
+"""`data list`, `data fetch`, `data show`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from fedveil.cli.options import json_option, out_option, parse_settings, settings_option
+
+
+@click.group("data")
+def data_group() -> None:
+    """Data sets: list, fetch, show who holds what."""
+
+
+@data_group.command("list")
+@json_option
+def data_list_command(as_json: bool) -> None:
+    """List the data sets and whether their files are here and sound."""
+    from fedveil.data.fetching import missing_files
+    from fedveil.data.sources import CATALOGUE, data_directories
+
+    lacking = {name: len(missing_files(name)) for name in CATALOGUE}
+    if as_json:
+        click.echo(json.dumps([{"name": name, "available": not count} for name, count in lacking.items()]))
+        return
+    for name, count in lacking.items():
+        click.echo(f"{name:8}  {'here' if not count else f'missing: fedveil data fetch {name}'}")
+    click.echo(f"looked in {' and '.join(str(directory) for directory in data_directories())}")
+
+
+@data_group.command("fetch")
+@click.argument("name")
+def data_fetch_command(name: str) -> None:
+    """Get a data set's files and verify them; what is here and sound is not fetched again."""
+    from fedveil.data.fetching import fetch
+    from fedveil.data.progress import progress_on
+
+    with progress_on(sys.stderr) as progress:
+        fetch(name, progress)
+    click.echo(f"{name}: here and verified")
+
+
+@data_group.command("show")
+@click.argument("name")
+@click.option("--clients", type=int, help="How many clients; default: the task's.")
+@click.option("--records", type=int, help="Records per client.")
+@click.option("--partition", help="shards, random, dirichlet or copy.")
+@settings_option
+@out_option("The picture; default: NAME-PARTITION.png.")
+def data_show_command(
+    name: str,
+    clients: int | None,
+    records: int | None,
+    partition: str | None,
+    settings: tuple[str, ...],
+    out: Path | None,
+) -> None:
+    """Divide a data set over clients; print a summary and draw who holds which labels."""
+    from fedveil.data.dataset import load
+    from fedveil.data.picture import draw, summary
+    from fedveil.experiment.files import disk_errors
+    from fedveil.experiment.prepare import divide
+    from fedveil.experiment.spec import resolve
+
+    asked = {"data.clients": clients, "data.records": records, "data.partition": partition}
+    overrides = {"data.name": name, **{key: value for key, value in asked.items() if value is not None}}
+    spec = resolve("fedavg", overrides | parse_settings(settings)).data
+    dataset = load(name)
+    divided = divide(spec, dataset)
+    path = out or Path(f"{name}-{spec.partition.kind}.png")
+    with disk_errors(path):
+        draw(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)
+    for line in summary(divided, dataset.train.labels, dataset.classes).lines():
+        click.echo(line)
+    click.echo(f"picture: {path}")

@@ -1,0 +1,34 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def settings_option(command: Command) -> Command:
+    help = "Change a dotted key of the spec."
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=help)(command)
+
+
+def workers_option(command: Command) -> Command:
+    return click.option("--workers", type=int, help="Worker processes; default: one per core.")(command)
+
+
+def json_option(command: Command) -> Command:
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")(command)
+
+
+def out_option(help: str) -> Callable[[Command], Command]:
+    return click.option("--out", type=click.Path(path_type=Path), help=help)
+
+
+def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    from fedveil.experiment.layers import parse_setting
+
+    return dict(parse_setting(text) for text in settings)

@@ -1,0 +1,88 @@
+"""`run`, `resume`, `methods`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from fedveil.cli.options import json_option, out_option, parse_settings, settings_option, workers_option
+
+
+@click.command("run")
+@click.argument("source", metavar="[PRESET|SPEC.toml]", default="fed-cdp")
+@settings_option
+@click.option("--rounds", type=int, help="Short for --set stop.rounds=N.")
+@click.option("--seed", type=int, help="Reproducible, and therefore not private.")
+@out_option("Run directory; default: a new one under runs/.")
+@workers_option
+@json_option
+def run_command(
+    source: str,
+    settings: tuple[str, ...],
+    rounds: int | None,
+    seed: int | None,
+    out: Path | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Train a method (fed-cdp unless you name another) or a spec file."""
+    from fedveil.experiment.run import run
+    from fedveil.report.progress import ConsoleReporter
+
+    told = parse_settings(settings)
+    with ConsoleReporter(Console(stderr=True)) as reporter:
+        result = run(source, told, rounds=rounds, seed=seed, out=out, workers=workers, reporter=reporter)
+    _print_result(result.to_dict(), as_json)
+
+
+@click.command("resume")
+@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
+@workers_option
+@json_option
+def resume_command(directory: Path, workers: int | None, as_json: bool) -> None:
+    """Go on with an interrupted run."""
+    from fedveil.experiment.run import resume
+    from fedveil.report.progress import ConsoleReporter
+
+    with ConsoleReporter(Console(stderr=True)) as reporter:
+        result = resume(directory, workers=workers, reporter=reporter)
+    _print_result(result.to_dict(), as_json)
+
+
+@click.command("methods")
+@json_option
+def methods_command(as_json: bool) -> None:
+    """List the methods that exist."""
+    from fedveil.zoo import ZOO
+
+    if as_json:
+        click.echo(json.dumps([{"name": n, "paper": e.paper, "summary": e.summary} for n, e in ZOO.items()]))
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("method", "what it does", "paper"):
+        table.add_column(heading)
+    for name, entry in ZOO.items():
+        table.add_row(name, entry.summary, entry.paper)
+    Console().print(table)
+
+
+def _print_result(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    click.echo(
+        f"{result['method']} on {result['data']}: accuracy {result['accuracy']:.4f}, loss {result['loss']:.4f}"
+        f" after {result['rounds']} rounds in {result['seconds']:.1f} s"
+    )
+    if result["receipts"]:
+        click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
+    if result["seeded"]:
+        click.echo("not private: seeded")
+    click.echo(f"run: {result['run']}")
+    other = "fed-cdp" if result["method"] == "fedavg" else "fedavg"
+    click.echo(f"next: fedveil run {other} --set data.name={result['data']}, or any other of `fedveil methods`")
