@@ -9,6 +9,7 @@ import torch
 
 from fedveil.core.streams import Streams
 from fedveil.core.types import Population
+from fedveil.engine.admission import Limited
 from fedveil.engine.client import Statistics, Uploads
 from fedveil.engine.server import Tally, close_round, initial_state, open_round
 from fedveil.method import Method
@@ -80,7 +81,22 @@ def test_a_server_optimiser_takes_the_mean_update_as_a_negative_gradient(optimis
 def test_cohorts_differ_between_rounds_and_repeat_with_the_seed() -> None:
     method = Method(cohort=FixedSize(5))
     state = initial_state(method, torch.zeros(1))
-    first = [open_round(method, replace(state, round=t), POPULATION, Streams.from_seed(1))[0] for t in range(5)]
-    again = [open_round(method, replace(state, round=t), POPULATION, Streams.from_seed(1))[0] for t in range(5)]
+    first = [open_round(method, replace(state, round=t), range(20), Streams.from_seed(1))[0] for t in range(5)]
+    again = [open_round(method, replace(state, round=t), range(20), Streams.from_seed(1))[0] for t in range(5)]
     assert first == again
     assert len({tuple(cohort) for cohort in first}) > 1
+
+
+def test_only_candidates_are_drawn() -> None:
+    method = Method(cohort=FixedSize(5))
+    state = initial_state(method, torch.zeros(1))
+    assert open_round(method, state, [17, 18, 19], Streams.from_seed(1))[0] == [17, 18, 19]
+    assert open_round(method, state, [], Streams.from_seed(1))[0] == []
+
+
+def test_a_client_that_has_taken_part_often_enough_is_no_candidate() -> None:
+    admission = Limited([2, 1, 0], most=2)
+    assert admission.candidates(0) == [1, 2]
+    admission.took_part(0, [1, 2])
+    assert admission.candidates(1) == [2]
+    assert Limited([5, 9], most=None).candidates(0) == [0, 1]

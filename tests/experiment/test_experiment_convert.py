@@ -68,7 +68,7 @@ def test_every_optimiser_and_schedule_survives_the_round_trip_in_every_place(
 def test_absent_parts_are_the_word_none_and_constants_are_numbers() -> None:
     table = unstructure(Method())
     assert table["example"] == "none"
-    assert table["local"] == {"steps": 100, "epochs": "none", "optimiser": {"kind": "sgd"}, "rate": 0.05, "decay": 0.0}
+    assert table["local"] == {"steps": 100, "epochs": "none", "optimiser": {"kind": "sgd"}, "rate": 0.1, "decay": 0.0}
 
 
 def test_a_bare_word_is_a_kind_and_a_bare_number_a_constant() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,34 @@ def test_the_key_of_an_unseeded_run_is_nowhere_in_its_directory(
     assert keys[0] not in content
     assert keys[0].hex().encode() not in content
     shutil.rmtree(tmp_path / "run")
+
+
+def test_no_client_takes_part_more_often_than_its_limit_also_after_a_resume(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = {**tiny, "cohort": {"kind": "fixed", "size": 4, "most": 2}, "stop.rounds": 7}
+    run("fed-cdp", settings, out=tmp_path / "whole", workers=1, dataset=blobs)
+    with pytest.MonkeyPatch.context() as patch:
+        _die_at(patch, Ledger, "commit", 3, after=True)
+        with pytest.raises(Killed):
+            run("fed-cdp", settings, out=tmp_path / "cut", workers=1, dataset=blobs)
+    resume(tmp_path / "cut", workers=1, dataset=blobs)
+    assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+    with Ledger(tmp_path / "whole/ledger.sqlite") as ledger:
+        cohorts = [cohort for _, _, cohort in ledger.rounds()]
+    assert [len(cohort) for cohort in cohorts] == [4, 4, 4, 4, 4]  # then nobody may take part, and the run ends
+    assert Counter(client for cohort in cohorts for client in cohort) == dict.fromkeys(range(10), 2)
+
+
+def test_an_unseeded_run_counts_the_cohort_of_a_lost_round_against_the_limit(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = {**tiny, "cohort": {"kind": "fixed", "size": 4, "most": 2}, "stop.rounds": 7, "seed": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        _die_at(patch, Ledger, "commit", 3, after=True)
+        with pytest.raises(Killed):
+            run("fed-cdp", settings, out=tmp_path / "cut", workers=1, dataset=blobs)
+    resume(tmp_path / "cut", workers=1, dataset=blobs)
+    with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
+        taken = Counter(client for _, _, cohort in ledger.rounds() for client in cohort)
+    assert max(taken.values()) == 2

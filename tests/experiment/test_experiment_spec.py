@@ -174,7 +174,7 @@ def test_no_seed_is_none(value: str | None) -> None:
 
 def test_the_file_says_everything() -> None:
     table = resolve("fed-cdp").to_dict()
-    assert set(table) == {"method", "seed", "data", "model", "evaluation", *Method.__dataclass_fields__}
+    assert set(table) == {"method", "seed", "data", "model", "evaluation", "privacy", *Method.__dataclass_fields__}
     assert table["example"] == {
         "clip": {"bound": 4.0, "by": "layer"},
         "sigma": 6.0,
@@ -214,7 +214,7 @@ def test_a_word_that_is_neither_method_nor_file_lists_the_methods() -> None:
 
 def test_an_unknown_key_in_a_file_is_refused_with_those_that_exist(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("[dat]\nname = 'mnist'\n")
-    with pytest.raises(FedveilError, match=r"^dat: unknown key; there are method, data, model, evaluation, seed, "):
+    with pytest.raises(FedveilError, match=r"^dat: unknown key; there are method, data, model, evaluation, "):
         resolve(tmp_path / "mine.toml")
 
 

@@ -9,6 +9,7 @@ from importlib.metadata import version
 import click
 
 from fedveil.cli.data import data_group
+from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.core.errors import FedveilError
 
@@ -19,7 +20,7 @@ def cli() -> None:
     """Differentially private federated learning: train, prove, attack."""
 
 
-for command in (run_command, resume_command, methods_command, data_group):
+for command in (run_command, resume_command, account_command, calibrate_command, methods_command, data_group):
     cli.add_command(command)
 
 

@@ -72,6 +72,8 @@ def methods_command(as_json: bool) -> None:
 
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:
+    from fedveil.report.guarantees import table_lines
+
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -81,6 +83,7 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
     )
     if result["receipts"]:
         click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
+    click.echo("\n".join(table_lines("spent", result["guarantees"])))
     if result["seeded"]:
         click.echo("not private: seeded")
     click.echo(f"run: {result['run']}")

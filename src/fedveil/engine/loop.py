@@ -13,6 +13,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Observation, Population, Receipt, Taps
+from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
 from fedveil.engine.client import NO_TAPS, Broadcast, Uploads, check_taps
 from fedveil.engine.receipts import check_receipts
@@ -67,16 +68,22 @@ def rounds(
     runtime: Runtime,
     streams: Streams,
     taps: Taps = NO_TAPS,
+    admission: Admission | None = None,
 ) -> Iterator[Closed]:
     """Train from `state` to the method's end, one closed round at a time.
 
+    `admission` decides who may still be drawn (by default the method's limit of rounds); when nobody may, it ends.
     Raises when a round's receipts do not match the method's declaration, before the round is handed out.
     """
     method.check(population)
     check_taps(method, taps)
+    admission = admission or Limited([0] * population.clients, method.cohort.most)
     while state.round < method.rounds:
         begun = time.perf_counter()
-        cohort, broadcast = open_round(method, state, population, streams)
+        candidates = admission.candidates(state.round)
+        if not candidates:
+            return
+        cohort, broadcast = open_round(method, state, candidates, streams)
         tally, observations = Tally(layout.size, layout.group_count), list[Observation]()
         for uploads in runtime.train(broadcast, cohort, taps):
             tally.add(uploads)
@@ -90,6 +97,7 @@ def rounds(
             layers=layout.group_count,
             coordinates=layout.size,
         )
+        admission.took_part(state.round, cohort)
         state = close_round(method, state, tally, population)
         if not torch.isfinite(state.parameters).all():
             raise FedveilError(

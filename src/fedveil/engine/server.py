@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -29,11 +30,11 @@ def initial_state(method: Method, parameters: Tensor) -> ServerState:
 
 
 def open_round(
-    method: Method, state: ServerState, population: Population, streams: Streams
+    method: Method, state: ServerState, candidates: Sequence[int], streams: Streams
 ) -> tuple[list[int], Broadcast]:
-    """Who takes part, and what they are sent."""
+    """Who of the candidates takes part, and what they are sent."""
     generator = streams.generator(Purpose.COHORT, Address(state.round))
-    return method.cohort.draw(population.clients, generator), Broadcast(state.round, state.parameters)
+    return method.cohort.draw(candidates, generator), Broadcast(state.round, state.parameters)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from enum import StrEnum
 from types import UnionType
 from typing import Any, TypeVar, get_args
 
@@ -15,7 +16,7 @@ from cattrs.strategies import configure_tagged_union
 
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Unit
+from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Schedule
@@ -86,10 +87,11 @@ def _make_converter() -> Converter:
     converter.register_structure_hook(
         bool, lambda value, _: value if isinstance(value, bool) else _fail(value, "true or false")
     )
-    converter.register_structure_hook(Unit, lambda value, _: _unit(value))
+    for words in (Unit, View):
+        converter.register_structure_hook(words, _word_of)
     converter.register_structure_hook_factory(is_dataclass, lambda kind: _table_hook(kind, converter))
     converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], lambda value, _: _expect_table(value))
-    for optional, inner in ((int | None, int), (Gaussian | None, Gaussian)):
+    for optional, inner in ((int | None, int), (float | None, float), (Gaussian | None, Gaussian)):
         _friendly_none(converter, optional, inner)
     for kinds in KINDS:
         configure_tagged_union(kinds, converter, tag_name="kind", tag_generator=lambda part: part.kind)
@@ -140,11 +142,11 @@ def _friendly_none(converter: Converter, optional: Any, inner: type) -> None:
     converter.register_structure_hook(optional, read)
 
 
-def _unit(value: Any) -> Unit:
+def _word_of(value: Any, words: type[StrEnum]) -> StrEnum:
     try:
-        return Unit(value)
+        return words(value)
     except ValueError:
-        raise _Wrong(f"must be {' or '.join(Unit)}, not {value!r}") from None
+        raise _Wrong(f"must be {' or '.join(words)}, not {value!r}") from None
 
 
 def _number(value: Any) -> float:

@@ -93,13 +93,15 @@ class Ledger:
             rows = self._connection.execute("SELECT round, attempt, cohort FROM rounds ORDER BY id").fetchall()
             return [(round, attempt, [int(client) for client in json.loads(cohort)]) for round, attempt, cohort in rows]
 
-    def receipts(self) -> list[Receipt]:
-        """Everything that was spent, including attempts that were never published."""
+    def receipts(self, *, published: bool = False) -> list[Receipt]:
+        """Everything that was spent, including attempts that were never published; or each round's last attempt."""
+        last = " WHERE attempt = (SELECT max(attempt) FROM rounds AS other WHERE other.round = rounds.round)"
         with self._errors():
             rows = self._connection.execute(
                 "SELECT round, client, declaration, measured_std, draws FROM receipts"
                 " JOIN rounds ON rounds.id = round_id JOIN declarations ON declarations.id = declaration_id"
-                " ORDER BY receipts.rowid"
+                + (last if published else "")
+                + " ORDER BY receipts.rowid"
             ).fetchall()
             return [
                 Receipt(round, client, _declaration(json.loads(declaration)), measured, draws)

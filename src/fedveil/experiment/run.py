@@ -6,6 +6,7 @@ import datetime
 import platform
 import secrets
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -14,16 +15,22 @@ from typing import Any
 
 import torch
 
+from fedveil.accounting.budget import Budget
+from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.engine import loop
+from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
 from fedveil.engine.loop import Closed
 from fedveil.engine.server import ServerState
+from fedveil.experiment.budget import Budgeted
 from fedveil.experiment.files import FORMAT, RunFiles, write_whole
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.privacy import cells, check_promise, promised, spent
 from fedveil.experiment.spec import Spec, resolve
+from fedveil.report.guarantees import table_lines
 from fedveil.report.progress import Reporter, Silent
 from fedveil.runtimes.local import LocalRuntime
 
@@ -42,6 +49,7 @@ class Result:
     seeded: bool
     receipts: int
     rejected: int
+    guarantees: list[dict[str, Any]]  # what was spent, cell by cell
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "run": str(self.run)}
@@ -125,9 +133,20 @@ def _train_rounds(
     ledger.check_covers(state.round)
     files.trim_events(state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
+    promise = promised(prepared, delta=spec.privacy.delta)
+    reporter.note("\n".join(table_lines("promised", cells(promise))))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
-    for closed in loop.rounds(method, state, prepared.sites.population, prepared.layout, runtime, prepared.streams):
+    population = prepared.sites.population
+    for closed in loop.rounds(
+        method,
+        state,
+        population,
+        prepared.layout,
+        runtime,
+        prepared.streams,
+        admission=_admission(prepared, ledger, state),
+    ):
         state = closed.state
         event = _event(closed)
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
@@ -140,7 +159,23 @@ def _train_rounds(
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
         _report(reporter, event, method.rounds)
-    return _finish(prepared, files, ledger, state, runtime.evaluate(state))
+    return _finish(prepared, files, ledger, state, runtime.evaluate(state), promise)
+
+
+def _admission(prepared: Prepared, ledger: Ledger, state: ServerState) -> Admission:
+    """Limits and budget, with what was spent before.
+
+    A repeated round of an unseeded run draws its cohort and noise anew, so every attempt counts; a seeded run, which is
+    not private, repeats the same round.
+    """
+    past = [(round, cohort) for round, _, cohort in ledger.rounds()]
+    if prepared.streams.seeded:
+        past = list({round: (round, cohort) for round, cohort in past if round < state.round}.values())
+    privacy, method = prepared.spec.privacy, prepared.spec.method
+    if privacy.epsilon is not None:
+        return Budgeted(prepared, Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view), past)
+    taken = Counter(client for _, cohort in past for client in cohort)
+    return Limited([taken[client] for client in range(prepared.sites.population.clients)], method.cohort.most)
 
 
 def _stored_result(files: RunFiles) -> Result:
@@ -150,7 +185,20 @@ def _stored_result(files: RunFiles) -> Result:
         raise FedveilError(f"{files.result}: not a result of this version") from None
 
 
-def _finish(prepared: Prepared, files: RunFiles, ledger: Ledger, state: ServerState, evaluation: Evaluation) -> Result:
+def _finish(
+    prepared: Prepared,
+    files: RunFiles,
+    ledger: Ledger,
+    state: ServerState,
+    evaluation: Evaluation,
+    promise: Table,
+) -> Result:
+    delta, receipts = prepared.spec.privacy.delta, ledger.receipts()
+    published = [receipt for receipt in ledger.receipts(published=True) if receipt.round < state.round]
+    check_promise(promise, spent(prepared, published, state.round, delta))
+    # A round that was paid for but never published, after which nobody could pay again, is spent all the same.
+    paid = max([state.round, *(receipt.round + 1 for receipt in receipts)])
+    total = spent(prepared, receipts, paid, delta)
     events = [event for event in files.read_events() if event["event"] == "round"]
     result = Result(
         run=files.directory,
@@ -161,8 +209,9 @@ def _finish(prepared: Prepared, files: RunFiles, ledger: Ledger, state: ServerSt
         rounds=state.round,
         seconds=round(sum(event["seconds"] for event in events), 3),
         seeded=prepared.streams.seeded,
-        receipts=len(ledger.receipts()),
+        receipts=len(receipts),
         rejected=sum(event["rejected"] for event in events),
+        guarantees=cells(total),
     )
     files.save_model(state.parameters, prepared.layout)
     files.append_event({"event": "end"})

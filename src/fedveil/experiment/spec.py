@@ -10,8 +10,9 @@ from typing import Any
 
 import tomli_w
 
-from fedveil.core.checks import count, not_negative
+from fedveil.core.checks import FieldError, count, not_negative
 from fedveil.core.errors import FedveilError
+from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.experiment.convert import structure, unstructure
 from fedveil.experiment.layers import difference, merge, set_dotted
@@ -58,6 +59,21 @@ class EvaluationSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PrivacySpec:
+    """δ of every guarantee and, where `epsilon` is given, a budget that no client may pass: of what, against whom."""
+
+    delta: float = 1e-5
+    epsilon: float | None = None
+    unit: Unit = Unit.RECORD
+    view: View = View.SERVER
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise FieldError("delta", f"must be above 0 and below 1, not {self.delta}")
+        not_negative("epsilon", 0.0 if self.epsilon is None else self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spec:
     """One run. `base` names the method of the zoo that `method` was made from."""
 
@@ -66,6 +82,7 @@ class Spec:
     model: ModelSpec
     method: Method
     evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
+    privacy: PrivacySpec = field(default_factory=PrivacySpec)
     seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,6 +93,7 @@ class Spec:
             "data": unstructure(self.data),
             "model": unstructure(self.model),
             "evaluation": unstructure(self.evaluation),
+            "privacy": unstructure(self.privacy),
             **unstructure(self.method),
         }
 
@@ -120,12 +138,12 @@ def _complete(told: dict[str, Any]) -> Spec:
     data_table = told.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
     task = TASKS.get(str(name), {})
-    defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "seed": None, **plain}
+    defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
     table = merge(merge(defaults, task), own)
     if isinstance(told.get("model"), dict) and "name" in told["model"]:
         table["model"] = {}  # options belong to the network they were written for
     table = merge(table, {key: value for key, value in told.items() if key != "method"})
-    known = ("data", "model", "evaluation", "seed", *METHOD_KEYS)
+    known = ("data", "model", "evaluation", "privacy", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
             raise FedveilError(f"{key}: unknown key; there are method, {', '.join(known)}")
@@ -134,6 +152,7 @@ def _complete(told: dict[str, Any]) -> Spec:
         data=structure(table["data"], DataSpec, "data"),
         model=structure(table["model"], ModelSpec, "model"),
         evaluation=structure(table["evaluation"], EvaluationSpec, "evaluation"),
+        privacy=structure(table["privacy"], PrivacySpec, "privacy"),
         method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
         seed=_seed(table["seed"]),
     )

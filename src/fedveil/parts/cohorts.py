@@ -1,7 +1,12 @@
-"""Which clients take part in a round."""
+"""Which clients take part in a round.
+
+`draw` chooses among the candidates: all clients, less those that have taken part `most` times already where the
+sampler has such a limit. Divisors use the declared size whoever is left.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,13 +25,16 @@ class PoissonCohort:
 
     kind: ClassVar[str] = "poisson"
     rate: float
+    most: int | None = None  # rounds that one client may take part in
 
     def __post_init__(self) -> None:
+        count("most", 1 if self.most is None else self.most)
         if not 0 < self.rate <= 1:
             raise FieldError("rate", f"must be above 0 and at most 1, not {self.rate}")
 
-    def draw(self, clients: int, generator: np.random.Generator) -> list[int]:
-        return [int(client) for client in np.flatnonzero(generator.random(clients) < self.rate)]
+    def draw(self, candidates: Sequence[int], generator: np.random.Generator) -> list[int]:
+        joined = np.flatnonzero(generator.random(len(candidates)) < self.rate)
+        return [candidates[int(index)] for index in joined]
 
     def divisor(self, clients: int) -> float:
         return self.rate * clients
@@ -41,13 +49,18 @@ class FixedSize:
 
     kind: ClassVar[str] = "fixed"
     size: int
+    most: int | None = None  # rounds that one client may take part in
 
     def __post_init__(self) -> None:
+        count("most", 1 if self.most is None else self.most)
         count("size", self.size)
 
-    def draw(self, clients: int, generator: np.random.Generator) -> list[int]:
-        chosen = generator.choice(clients, size=self.size, replace=False, shuffle=False)
-        return sorted(int(client) for client in chosen)
+    def draw(self, candidates: Sequence[int], generator: np.random.Generator) -> list[int]:
+        if not candidates:
+            return []
+        size = min(self.size, len(candidates))
+        chosen = generator.choice(len(candidates), size=size, replace=False, shuffle=False)
+        return sorted(candidates[int(index)] for index in chosen)
 
     def divisor(self, clients: int) -> float:
         return float(self.size)
@@ -62,9 +75,10 @@ class Everyone:
     """All clients in every round."""
 
     kind: ClassVar[str] = "everyone"
+    most: ClassVar[None] = None
 
-    def draw(self, clients: int, generator: np.random.Generator) -> list[int]:
-        return list(range(clients))
+    def draw(self, candidates: Sequence[int], generator: np.random.Generator) -> list[int]:
+        return list(candidates)
 
     def divisor(self, clients: int) -> float:
         return float(clients)

@@ -1,0 +1,148 @@
+"""Budgets, enforced before the spending: pure functions from what was spent to what may still run.
+
+What a client (or, against views to which the cohort is hidden, everybody) has spent is a `Composition`; a round adds
+its cost. Whether a further round stays within (ε, δ) is remembered as the most steps that do, so asking again after
+each round is a comparison of two numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
+from fedveil.accounting.exposure import Exposure, Participation, Unprotected, routes
+from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Declaration, Unit, View
+
+MOST_ROUNDS = 10**9
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most (ε, δ) of one unit against one view, for each client.
+
+    Geyer's form, "fix ε and stop when δ would pass its bound", is the same condition: δ(ε) ≤ δ exactly when ε(δ) ≤ ε.
+    """
+
+    epsilon: float
+    delta: float
+    unit: Unit = Unit.RECORD
+    view: View = View.SERVER
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+
+
+def round_cost(
+    declarations: tuple[Declaration, ...],
+    records: int,
+    budget: Budget,
+    participation: Participation,
+    copies: int = 1,
+) -> Composition:
+    """What one round costs a client of `records` records; an error where this budget's view is not protected at all.
+
+    Against `server` and the device this is due in the rounds the client takes part in. Against `released` and `peer`
+    with a hidden cohort it is due in every round, drawn or not.
+    """
+    found = routes(
+        Exposure(records, ((declarations, 1),), ((declarations, 1),)), participation, budget.unit, budget.view, copies
+    )
+    costs = [route.parts for route in found if not isinstance(route, Unprotected)]
+    if not costs:
+        reasons = "; ".join(route.reason for route in found if isinstance(route, Unprotected))
+        raise FedveilError(f"budget: {budget.unit} × {budget.view} cannot be kept: {reasons}")
+    return min(costs, key=lambda parts: certify(parts, budget.delta).epsilon)
+
+
+def charge(spent: Composition, cost: Composition) -> Composition:
+    """What is spent after one more round."""
+    return _charged(spent, cost)
+
+
+@lru_cache(maxsize=65536)
+def _charged(spent: Composition, cost: Composition) -> Composition:
+    return composition(*spent, *cost)
+
+
+def within(spent: Composition, budget: Budget) -> bool:
+    """Whether all that was `spent` stays within the budget."""
+    if not spent:
+        return True
+    if len(spent) == 1:
+        term = spent[0]
+        if term.chance == 1 and term.times == 1 and len(term.steps) == 1:
+            step, count = term.steps[0]
+            return count <= _most(Term(((step, 1),)), budget)
+        return term.times <= _most(Term(term.steps, term.chance, 1), budget)
+    return certify(spent, budget.delta).epsilon <= budget.epsilon
+
+
+@lru_cache(maxsize=1024)
+def _most(once: Term, budget: Budget) -> int:
+    """How many times `once` fits into the budget; more never fits where less does not, so halving finds it."""
+
+    def fits(times: int) -> bool:
+        return certify(composition(Term(once.steps, once.chance, times)), budget.delta).epsilon <= budget.epsilon
+
+    return largest(fits, MOST_ROUNDS)
+
+
+def largest(fits: Callable[[int], bool], most: int) -> int:
+    """The largest number up to `most` that fits, for a condition that holds up to some number and not beyond; or 0."""
+    if not fits(1):
+        return 0
+    low = 1
+    while low < most and fits(min(2 * low, most)):
+        low = min(2 * low, most)
+    high = min(2 * low, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def may_spend(spent: Composition, cost: Composition, budget: Budget) -> bool:
+    """Whether a client that has `spent` so much may take part in a further round of this `cost`.
+
+    The same question for a hidden cohort: whether one more round may run at all.
+    """
+    return within(charge(spent, cost), budget)
+
+
+def eligible(spent: Sequence[Composition], costs: Sequence[Composition], budget: Budget) -> tuple[int, ...]:
+    """The clients that may take part in the next round. Alike clients are asked once; nobody left is an empty tuple."""
+    if len(spent) != len(costs):
+        raise FedveilError(f"budget: {len(spent)} clients' spending, but {len(costs)} costs")
+    known: dict[tuple[int, int], bool] = {}
+    found = []
+    for client, (mine, cost) in enumerate(zip(spent, costs, strict=True)):
+        key = (id(mine), id(cost))
+        if key not in known:
+            known[key] = may_spend(mine, cost, budget)
+        if known[key]:
+            found.append(client)
+    return tuple(found)
+
+
+def rounds_left(spent: Composition, cost: Composition, budget: Budget) -> int:
+    """How many more rounds of this `cost` fit."""
+    return largest(lambda rounds: within(composition(*spent, *_times(cost, rounds)), budget), MOST_ROUNDS)
+
+
+def _times(parts: Composition, times: int) -> Composition:
+    return tuple(Term(term.steps, term.chance, term.times * times) for term in parts)
+
+
+def spent_epsilon(spent: Composition, budget: Budget) -> float:
+    """ε spent at the budget's δ."""
+    return certify(spent, budget.delta).epsilon
+
+
+def spent_delta(spent: Composition, budget: Budget) -> float:
+    """δ spent at the budget's ε: Geyer's form."""
+    return certified_delta(spent, budget.epsilon)

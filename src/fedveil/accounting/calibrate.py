@@ -1,0 +1,178 @@
+"""The smallest noise, the most rounds or the largest cohort that keep one cell of the table within a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from fedveil.accounting.budget import Budget, largest
+from fedveil.accounting.guarantees import Guarantee
+from fedveil.accounting.plan import prepare
+from fedveil.accounting.table import worst_of
+from fedveil.core.checks import one_of
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Population
+from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.method import Method
+from fedveil.parts.cohorts import FixedSize, PoissonCohort
+
+TOLERANCE = 1e-3
+"""Relative; the answer always keeps the target, and one smaller by more than this does not."""
+LEAST_SIGMA, MOST_SIGMA, MOST_ROUNDS = 1e-3, 1e5, 100_000
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The answer: its value, the method with it, and the guarantee that this method has."""
+
+    solved: str
+    value: float
+    method: Method
+    guarantee: Guarantee
+
+
+def calibrate(
+    method: Method,
+    population: Population,
+    layers: int,
+    target: Budget,
+    *,
+    solve: str = "noise",
+    participation: int | None = None,
+    copies: int = 1,
+) -> Calibration:
+    """Solve for `noise` (σ, to 1e-3), `rounds` (T) or `cohort` (its rate or size), everything else as it is."""
+    one_of("solve", solve, ("noise", "rounds", "cohort"))
+
+    def evaluate(candidate: Method) -> Guarantee:
+        exposures, setting = prepare(
+            candidate, population, layers, delta=target.delta, participation=participation, copies=copies
+        )
+        return worst_of(exposures, setting, target.unit, target.view)
+
+    if solve == "noise":
+        found = _noise(method, target, evaluate)
+    elif solve == "rounds":
+        found = _rounds(method, target, evaluate)
+    else:
+        found = _cohort(method, population, target, evaluate)
+    guarantee = evaluate(found[1])
+    if not guarantee.epsilon <= target.epsilon:
+        raise FedveilError(f"calibration: found {solve} = {found[0]}, but it does not keep the target")
+    return Calibration(solve, found[0], found[1], guarantee)
+
+
+def with_sigma(method: Method, sigma: float) -> Method:
+    """The method with this σ in the one place where it adds noise."""
+    return _changed(method, **{_place(method): replace(_gaussian(method), sigma=sigma)})
+
+
+def _gaussian(method: Method) -> Gaussian:
+    found: Gaussian = getattr(method, _place(method))
+    return found
+
+
+def _place(method: Method) -> str:
+    places = [field.name for field in fields(method) if isinstance(getattr(method, field.name), Gaussian)]
+    if len(places) != 1:
+        raise FedveilError(f"calibration: needs exactly one mechanism that adds noise, this method has {len(places)}")
+    return places[0]
+
+
+def _changed(method: Method, **changes: Any) -> Method:
+    return replace(method, **changes)
+
+
+def _noise(method: Method, target: Budget, evaluate: Callable[[Method], Guarantee]) -> tuple[float, Method]:
+    """log ε falls about evenly with log σ, so a false position in logarithms needs few evaluations.
+
+    `high` always keeps the target and `low` never does.
+    """
+    if target.epsilon == 0:
+        raise FedveilError("epsilon: no finite noise gives ε = 0")
+
+    def excess(sigma: float) -> float:
+        epsilon = evaluate(with_sigma(method, sigma)).epsilon
+        return math.log(max(epsilon, 1e-9) / target.epsilon) if math.isfinite(epsilon) else math.inf
+
+    low, at_low, high, at_high = _bracket(method, target, evaluate, excess)
+    above = True
+    while high > low * (1 + TOLERANCE):
+        width = math.log(high / low)
+        share = at_low / (at_low - at_high) if math.isfinite(at_low) and at_high < 0 else 0.5
+        nudge = 0.4 * TOLERANCE / width  # just beyond the expected root, so that the bracket closes from both sides
+        aim = min(max(share + (nudge if above else -nudge), 0.1), 0.9)
+        middle = low * math.exp(aim * width)
+        value = excess(middle)
+        if value > 0:
+            low, at_low, above = middle, value, True
+        else:
+            high, at_high, above = middle, value, False
+    return high, with_sigma(method, high)
+
+
+def _bracket(
+    method: Method, target: Budget, evaluate: Callable[[Method], Guarantee], excess: Callable[[float], float]
+) -> tuple[float, float, float, float]:
+    """A σ that does not keep the target and one that does, each with log(ε/target)."""
+    sigma = min(max(_gaussian(method).sigma, 0.1), 1000.0)
+    value = excess(sigma)
+    if value > 0:
+        top = evaluate(with_sigma(method, MOST_SIGMA))
+        if not top.finite:
+            raise FedveilError(f"calibration: no noise can help {target.unit} × {target.view}: {top.reason}")
+        if top.epsilon > target.epsilon:
+            raise FedveilError(f"calibration: even σ = {MOST_SIGMA:g} gives ε = {top.epsilon:.4g}")
+    while value > 0:
+        low, at_low = sigma, value
+        sigma = min(sigma * math.exp(min(max(1.05 * value, 0.05), 3.0)), MOST_SIGMA)
+        value = excess(sigma)
+        if value <= 0:
+            return low, at_low, sigma, value
+    while value <= 0:
+        high, at_high = sigma, value
+        sigma = sigma * math.exp(max(min(1.05 * value, -0.05), -1.0))
+        if sigma < LEAST_SIGMA:
+            raise FedveilError(f"calibration: the target is so large that σ = {LEAST_SIGMA:g} keeps it")
+        value = excess(sigma)
+    return sigma, value, high, at_high
+
+
+def _rounds(method: Method, target: Budget, evaluate: Callable[[Method], Guarantee]) -> tuple[float, Method]:
+    def lasting(rounds: int) -> Method:
+        return _changed(method, stop=replace(method.stop, rounds=rounds))
+
+    found = largest(lambda rounds: evaluate(lasting(rounds)).epsilon <= target.epsilon, MOST_ROUNDS)
+    if found == 0:
+        first = evaluate(lasting(1))
+        raise FedveilError(f"calibration: not even one round fits: {first}")
+    return found, lasting(found)
+
+
+def _cohort(
+    method: Method, population: Population, target: Budget, evaluate: Callable[[Method], Guarantee]
+) -> tuple[float, Method]:
+    """The largest rate of a Poisson cohort (in thousandths of itself) or the largest size of a fixed one."""
+
+    def keeps(candidate: Method) -> bool:
+        return evaluate(candidate).epsilon <= target.epsilon
+
+    if isinstance(method.cohort, FixedSize):
+        size = largest(lambda size: keeps(_changed(method, cohort=FixedSize(size))), population.clients)
+        if size == 0:
+            raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
+        return size, _changed(method, cohort=FixedSize(size))
+    if not isinstance(method.cohort, PoissonCohort):
+        raise FedveilError("calibration: everyone takes part, so there is no cohort to choose")
+    whole, least = _changed(method, cohort=PoissonCohort(1.0)), 1e-6
+    if keeps(whole):
+        return 1.0, whole
+    if not keeps(_changed(method, cohort=PoissonCohort(least))):
+        raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
+    low, high = least, 1.0
+    while high > low * (1 + TOLERANCE):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if keeps(_changed(method, cohort=PoissonCohort(middle))) else (low, middle)
+    return low, _changed(method, cohort=PoissonCohort(low))

@@ -1,0 +1,194 @@
+"""What the papers claim, by their own formulas, kept apart from what holds and never printed without the difference."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import dp_accounting
+import numpy as np
+from dp_accounting.rdp import rdp_privacy_accountant as rdp
+from scipy.special import ndtr
+
+from fedveil.accounting.compose import gaussian_epsilon
+from fedveil.accounting.guarantees import check_delta, plain_number
+from fedveil.accounting.renyi import quiet
+from fedveil.core.checks import count, positive
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Population, Unit, View
+from fedveil.method import Method
+from fedveil.parts.batches import PartitionBatch, PoissonBatch, WithoutReplacement
+
+FED_CDP, PRIFEDSYNC = "Wei et al. 2021, Table VI", "Zheng et al. 2021, Theorem 2"
+
+MOMENT_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
+"""The orders of the moments accountant that the papers ran."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A paper's number for a training. `difference` says in one sentence why the verified one is another.
+
+    `mean` is μ where the paper states its guarantee as Gaussian differential privacy.
+    """
+
+    source: str
+    unit: Unit
+    view: View
+    epsilon: float
+    delta: float
+    formula: str
+    difference: str
+    mean: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        found: dict[str, object] = {
+            "unit": str(self.unit),
+            "view": str(self.view),
+            "epsilon": plain_number(self.epsilon),
+            "delta": self.delta,
+            "source": self.source,
+            "formula": self.formula,
+            "difference": self.difference,
+        }
+        return found if self.mean is None else {**found, "mean": plain_number(self.mean)}
+
+
+def moments_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
+    """ε = min over α of steps·D_α + log(1/δ)/(α − 1) for a Poisson-subsampled Gaussian: the accountant of the time."""
+    check_delta(delta)
+    orders = np.array(MOMENT_ORDERS, dtype=np.float64)
+    return float(np.min(steps * _moments(noise_multiplier, rate, steps) + math.log(1 / delta) / (orders - 1)))
+
+
+def moments_delta(noise_multiplier: float, rate: float, steps: int, epsilon: float) -> float:
+    """δ = min over α of exp((α − 1)·(steps·D_α − ε)): how Geyer et al. watch δ at a fixed ε."""
+    orders = np.array(MOMENT_ORDERS, dtype=np.float64)
+    exponents = (orders - 1) * (steps * _moments(noise_multiplier, rate, steps) - epsilon)
+    return math.exp(min(0.0, float(np.min(exponents))))
+
+
+def _moments(noise_multiplier: float, rate: float, steps: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    positive("noise multiplier", noise_multiplier)
+    count("steps", steps)
+    if not 0 < rate <= 1:
+        raise FedveilError(f"sampling rate: must be above 0 and at most 1, not {rate}")
+    with quiet(), np.errstate(over="ignore", invalid="ignore"):
+        accountant = rdp.RdpAccountant(MOMENT_ORDERS)
+        accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise_multiplier)))
+    found = np.asarray(accountant.rdp, dtype=np.float64)
+    return np.where(found >= 0, found, np.inf)
+
+
+def fed_cdp_epsilon(sigma: float, rate: float, local_steps: int, rounds: int, delta: float) -> float:
+    """Fed-CDP, Table VI: z = σ, q = B/N_i, L·T steps."""
+    return moments_epsilon(sigma, rate, local_steps * rounds, delta)
+
+
+def fed_sdp_epsilon(sigma: float, cohort_rate: float, rounds: int, delta: float) -> float:
+    """Fed-SDP, Table VI: z = σ, q = K_t/K, T steps."""
+    return moments_epsilon(sigma, cohort_rate, rounds, delta)
+
+
+def geyer_delta(sigma: float, cohort: int, clients: int, rounds: int, epsilon: float = 8.0) -> float:
+    """Geyer et al.: δ at fixed ε after `rounds` rounds, the fixed-size cohort taken for a Poisson sample."""
+    return moments_delta(sigma, cohort / clients, rounds, epsilon)
+
+
+def histogram_noise(epsilon: float = 0.8, delta: float = 1e-8) -> float:
+    """Adaptive median clipping: the least z for which one Gaussian histogram is (ε, δ)-private by Rényi divergences.
+
+    min over α of α/(2z²) + log(1/δ)/(α − 1) is 1/(2z²) + sqrt(2·log(1/δ))/z.
+    """
+    positive("epsilon", epsilon)
+    check_delta(delta)
+    linear = math.sqrt(2 * math.log(1 / delta))
+    return 1 / (math.sqrt(linear**2 + 2 * epsilon) - linear)
+
+
+def prifedsync_mean(records: int, batch: int, local_steps: int, rounds: int, sigma: float) -> float:
+    """PriFedSync, Theorem 2: μ = √2·c·sqrt(e^(σ^−2)Φ(1.5/σ) + 3Φ(−0.5/σ) − 2) with c = (B/n)·sqrt(K·R).
+
+    The noise on a batch's sum is N(0, 4C²σ²).
+    """
+    positive("sigma", sigma)
+    scale = batch / records * math.sqrt(local_steps * rounds)
+    inverse = 1 / sigma
+    inside = math.exp(inverse**2) * ndtr(1.5 * inverse) + 3 * ndtr(-0.5 * inverse) - 2 if inverse < 26 else math.inf
+    return float(math.sqrt(2) * scale * math.sqrt(inside))
+
+
+def claims(
+    method: Method, population: Population, layers: int, *, delta: float, rounds: int | None = None
+) -> tuple[Claim, ...]:
+    """What the paper behind this kind of method would claim for this training; nothing where no paper speaks of it."""
+    check_delta(delta)
+    example, total = method.example, method.rounds if rounds is None else rounds
+    if example is None or example.sigma == 0 or total == 0:
+        return ()
+    records = min(population.records)
+    steps, batch = method.local_steps(records), method.batch.declared(records)
+    if example.noise == "row":
+        epsilon = fed_cdp_epsilon(example.sigma, batch / records, steps, total, delta)
+        step = f"Poisson({batch / records:.4g}) Gaussian(z = σ = {example.sigma:g})"
+        formula = f"moments accountant, {steps * total:,} × {step}"
+        return (
+            Claim(FED_CDP, Unit.RECORD, View.SERVER, epsilon, delta, formula, _fed_cdp_difference(method, layers)),
+            Claim(
+                FED_CDP,
+                Unit.CLIENT,
+                View.RELEASED,
+                epsilon,
+                delta,
+                formula + ", carried over by the Billboard lemma",
+                "The lemma keeps the unit of the guarantee it starts from, which is one record, so nothing follows for"
+                " a whole client but group privacy over all its records.",
+            ),
+        )
+    if isinstance(method.batch, WithoutReplacement) and example.clip.by == "flat":
+        return _prifedsync(method, population, records, steps, total, delta)
+    return ()
+
+
+def _fed_cdp_difference(method: Method, layers: int) -> str:
+    assert method.example is not None
+    parts = ["the claim takes z = σ, without the sqrt(B) that noise on every one of B rows gives"]
+    if method.example.clip.by == "layer" and layers > 1:
+        parts.append(f"and without the sensitivity C·sqrt(M) of clipping M = {layers} layers one by one")
+    if isinstance(method.batch, PartitionBatch):
+        parts.append("and it amplifies by sampling although the batches are a partition, which amplifies nothing")
+    elif isinstance(method.batch, WithoutReplacement):
+        parts.append("and it takes batches of fixed size for Poisson samples")
+    elif isinstance(method.batch, PoissonBatch):
+        parts.append("and Rényi divergences are looser than the privacy loss distribution")
+    text = ", ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+def _prifedsync(
+    method: Method, population: Population, records: int, steps: int, rounds: int, delta: float
+) -> tuple[Claim, ...]:
+    assert method.example is not None
+    sigma = method.example.sigma / 2  # the paper writes the noise on the sum as 2·C·σ
+    weak = prifedsync_mean(records, method.batch.declared(records), steps, rounds, sigma)
+    strong = weak * math.sqrt(max(population.clients - 1, 1))
+    formula = f"μ by the central limit theorem, n = {records}, K = {steps}, R = {rounds}, σ = {sigma:g}"
+    limit = "μ is the limit for many steps, an approximation and no bound, while the verified value is certified"
+    return (
+        Claim(PRIFEDSYNC, Unit.RECORD, View.PEER, _epsilon(weak, delta), delta, formula, limit + ".", weak),
+        Claim(
+            PRIFEDSYNC,
+            Unit.RECORD,
+            View.SERVER,
+            _epsilon(strong, delta),
+            delta,
+            f"strong form, sqrt(m − 1) times {formula}",
+            limit + ", and all that the colluding m − 1 peers hold is made from what one client sent, which costs once"
+            " and not m − 1 times.",
+            strong,
+        ),
+    )
+
+
+def _epsilon(mean: float, delta: float) -> float:
+    return gaussian_epsilon(1 / mean, delta) if 0 < mean < math.inf else math.inf if mean else 0.0

@@ -1,0 +1,278 @@
+"""Composition: from counted steps to ε(δ) and δ(ε).
+
+Certified by privacy loss distributions in both directions. Plain Gaussians alone have a closed form, the limit of
+their PLD: n of them with z_i are one with (Σ z_i^−2)^(−1/2). Where no PLD is known (fixed-size samples) or double
+precision could not carry it (δ too small for so many steps, a grid too large), Rényi divergences certify.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import dp_accounting
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution as library
+from scipy.special import log_ndtr
+
+from fedveil.accounting import losses, renyi
+from fedveil.accounting.events import Counted, Step, canonical_noise, merge, words
+from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.core.errors import FedveilError
+
+MOST_STEPS = 10**12
+COARSENINGS = (1, 3, 10, 60)
+"""Tried in turn: rounding spoils a grid that is very fine compared with the reach of one step's loss."""
+LARGEST_EPSILON = 1e6
+"""Beyond it a finite ε says nothing and floating point little; it is printed as ∞."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """`times` rounds; in each of them all of `steps` are made with probability `chance`, by a coin that may be seen."""
+
+    steps: Counted
+    chance: float = 1.0
+    times: int = 1
+
+    def __str__(self) -> str:
+        if self.chance == 1 and self.times == 1:
+            return words(self.steps)
+        drawn = f"drawn with probability {self.chance:.4g}: " if self.chance < 1 else ""
+        return f"{self.times:,} rounds × [{drawn}{words(self.steps)}]"
+
+
+Composition = tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Certified:
+    """ε at δ, which accountant certified it, and, where it is ∞, why."""
+
+    epsilon: float
+    accountant: str
+    reason: str = ""
+
+
+def composition(*terms: Term) -> Composition:
+    """The normal form: steps that run anyhow are one term, equal mechanisms are merged, empty terms are gone."""
+    certain: list[tuple[Step, int]] = []
+    drawn: dict[tuple[Counted, float], int] = {}
+    canonical = canonical_noise(step for term in terms for step, _ in term.steps)
+    for term in terms:
+        if term.times < 0 or not 0 < term.chance <= 1:
+            raise FedveilError(f"accounting: cannot compose {term.times} rounds with sampling rate {term.chance}")
+        steps = merge((canonical[step], count) for step, count in term.steps)
+        if term.times == 0 or not steps:
+            continue
+        if term.chance == 1:
+            certain += [(step, count * term.times) for step, count in steps]
+        else:
+            drawn[steps, term.chance] = drawn.get((steps, term.chance), 0) + term.times
+    found = [Term(steps, chance, times) for (steps, chance), times in sorted(drawn.items())]
+    return (Term(merge(certain)), *found) if certain else tuple(found)
+
+
+def repeat(parts: Composition, times: int) -> Composition:
+    """The same again and again."""
+    return composition(*(Term(term.steps, term.chance, term.times * times) for term in parts))
+
+
+def covers(first: Composition, second: Composition) -> bool:
+    """Whether `first` surely reveals at least as much as `second`: the same mechanisms, each as often and as strong."""
+    if len(first) != len(second):
+        return not second
+    return all(
+        mine.chance >= other.chance
+        and mine.times >= other.times
+        and len(mine.steps) == len(other.steps)
+        and all(
+            step.covers(its) and count >= its_count
+            for (step, count), (its, its_count) in zip(mine.steps, other.steps, strict=True)
+        )
+        for mine, other in zip(first, second, strict=True)
+    )
+
+
+def describe(parts: Composition) -> str:
+    return " + ".join(map(str, parts)) or "nothing was released"
+
+
+def total_steps(parts: Composition) -> int:
+    return sum(term.times * count for term in parts for _, count in term.steps)
+
+
+@lru_cache(maxsize=4096)
+def certify(parts: Composition, delta: float) -> Certified:
+    """The certified ε of a composition at δ."""
+    check_delta(delta)
+    if not parts:
+        return Certified(0.0, "PLD")
+    if total_steps(parts) > MOST_STEPS:
+        return Certified(math.inf, "none", f"{total_steps(parts):,} compositions are more than can be accounted")
+    noise = gaussian_only(parts)
+    if noise is not None:
+        return _finite(gaussian_epsilon(noise, delta), "PLD")
+    for coarsening in COARSENINGS:
+        pld = composed_pld(parts, coarsening)
+        found = None if pld is None else losses.read_epsilon(pld, delta, total_steps(parts))
+        if found is not None and math.isfinite(found):
+            if coarsening == 1:
+                return _finite(found, "PLD")
+            by_renyi = renyi_epsilon(parts, delta)  # a coarse grid is sound, but can be the looser of the two
+            return _finite(found, "PLD") if found <= by_renyi else _finite(by_renyi, "RDP")
+    return _finite(renyi_epsilon(parts, delta), "RDP")
+
+
+@lru_cache(maxsize=4096)
+def certified_delta(parts: Composition, epsilon: float) -> float:
+    """The certified δ at ε: Geyer's form of a budget."""
+    check_epsilon(epsilon)
+    if not parts:
+        return 0.0
+    if total_steps(parts) > MOST_STEPS:
+        return 1.0
+    noise = gaussian_only(parts)
+    if noise is not None:
+        return gaussian_delta(noise, epsilon)
+    found = renyi.delta_of(_divergences(parts), epsilon)
+    for coarsening in COARSENINGS:
+        pld = composed_pld(parts, coarsening)
+        if pld is not None:
+            by_loss = losses.read_delta(pld, epsilon, total_steps(parts))
+            found = min(found, by_loss)
+            if by_loss < 1:
+                break
+    return found
+
+
+def _finite(epsilon: float, accountant: str) -> Certified:
+    if not epsilon <= LARGEST_EPSILON:
+        return Certified(math.inf, accountant, f"the accounted loss is beyond any meaning (ε > {LARGEST_EPSILON:,.0f})")
+    return Certified(epsilon, accountant)
+
+
+def gaussian_only(parts: Composition) -> float | None:
+    """z of the one Gaussian that a composition of plain Gaussians amounts to; None for anything else."""
+    if any(term.chance < 1 or step.kind != "gaussian" for term in parts for step, _ in term.steps):
+        return None
+    inverse = sum(term.times * count / step.noise_multiplier**2 for term in parts for step, count in term.steps)
+    return 1 / math.sqrt(inverse)
+
+
+def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
+    """Exact ε(δ) of a Gaussian mechanism (Balle and Wang 2018), rounded up in its last digits."""
+    if noise_multiplier < 1e-4:  # ε beyond 5e7
+        return math.inf
+    return float(dp_accounting.get_epsilon_gaussian(noise_multiplier, delta)) * (1 + 1e-10) + 1e-12
+
+
+def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
+    """Exact δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) with μ = 1/z."""
+    mean = 1 / noise_multiplier
+    first, second = log_ndtr(mean / 2 - epsilon / mean), epsilon + log_ndtr(-mean / 2 - epsilon / mean)
+    return float(min(1.0, max(0.0, -np.exp(first) * np.expm1(min(second - first, 0.0))) + 1e-16))
+
+
+@lru_cache(maxsize=16)
+def composed_pld(parts: Composition, coarsening: int = 1) -> library.PrivacyLossDistribution | None:
+    """The PLD of a composition; None where none is known or the grid would be out of proportion."""
+    if any(step.kind == "without-replacement" for term in parts for step, _ in term.steps):
+        return None
+    interval = grid_interval(parts, coarsening)
+    if interval is None:
+        return None
+    whole: library.PrivacyLossDistribution | None = None
+    for term in parts:
+        pld = _term_pld(term, interval)
+        whole = pld if whole is None else whole.compose(pld)
+    return whole
+
+
+def _term_pld(term: Term, interval: float) -> library.PrivacyLossDistribution:
+    pld: library.PrivacyLossDistribution | None = None
+    for step, count in term.steps:
+        repeated = losses.repeated(step, count, interval)
+        pld = repeated if pld is None else pld.compose(repeated)
+    assert pld is not None  # the normal form has no empty terms
+    drawn = losses.seen_draw(pld, term.chance)
+    return drawn.self_compose(term.times) if term.times > 1 else drawn
+
+
+def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
+    """Fine enough for a step, and not more points than an FFT takes in a moment; None where both cannot be had.
+
+    The loss of one step has a standard deviation of about q·sqrt(e^(z^−2) − 1). Connecting the dots on a grid of
+    interval d adds at most about d²/4 to its variance, so the interval follows the mean variance of the steps.
+    """
+    variance, count, mean, widest = 0.0, 0, 0.0, 0.0
+    for term in parts:
+        for step, each in term.steps:
+            times = term.times if step.kind == "gaussian" else term.times * each  # plain Gaussians are merged first
+            noise = step.noise_multiplier / math.sqrt(each) if step.kind == "gaussian" else step.noise_multiplier
+            if noise < 0.05:  # e^400: nothing a grid could hold
+                return None
+            least = noise / 2 if step.overflow else noise
+            farthest = 10.5 / least + 1 / (2 * least**2)
+            widest = max(widest, float(np.logaddexp(0.0, math.log(step.rate) + farthest)))
+            single = noise**-2 if step.kind == "gaussian" else step.rate**2 * math.expm1(noise**-2)
+            variance += single * times
+            count += times
+            mean += term.chance * times * min(single / 2, 1 / (2 * noise**2))
+    interval = coarsening * min(math.sqrt(variance / count) / losses.POINTS_PER_DEVIATION, losses.COARSEST)
+    reach = 2 * mean + 20 * math.sqrt(min(variance, 1e8))
+    points = 2 * widest / interval
+    small = points <= losses.LARGEST_STEP and reach / interval <= losses.LARGEST_GRID
+    exact = interval >= losses.FINEST and count * points * losses.MADE_UP / interval <= losses.MOST_EXCESS
+    return interval if small and exact else None
+
+
+def renyi_epsilon(parts: Composition, delta: float) -> float:
+    """ε at δ by Rényi divergences: an upper bound, usually looser than the PLD."""
+    return renyi.epsilon_of(_divergences(parts), delta)
+
+
+def _divergences(parts: Composition) -> renyi.Orders:
+    total = np.zeros_like(renyi.ORDERS)
+    for term in parts:
+        total = total + renyi.term_divergences(term.steps, term.chance, term.times)
+    return total
+
+
+def central_limit_mean(parts: Composition) -> float | None:
+    """μ of the Gaussian that the composition tends to: an approximation that papers use, never a certificate.
+
+    Poisson: μ² = Σ q²(e^(z^−2) − 1) (Bu et al. 2020). Fixed size, replace-one:
+    μ² = 2·Σ q²(e^(z^−2)Φ(1.5/z) + 3Φ(−0.5/z) − 2) (Dong et al. 2019). Plain: Σ z^−2.
+    None where rounds are drawn, for which no such limit is stated.
+    """
+    if any(term.chance < 1 for term in parts):
+        return None
+    square = 0.0
+    for term in parts:
+        for step, count in term.steps:
+            square += term.times * count * _central_limit_square(step)
+    return math.sqrt(square)
+
+
+def _central_limit_square(step: Step) -> float:
+    inverse = 1 / step.noise_multiplier
+    if step.kind == "gaussian":
+        return inverse**2
+    if inverse > 26:  # e^(inverse²) overflows
+        return math.inf
+    if step.kind == "poisson":
+        return step.rate**2 * math.expm1(inverse**2)
+    upper, lower = math.exp(log_ndtr(1.5 * inverse)), math.exp(log_ndtr(-0.5 * inverse))
+    return float(2 * step.rate**2 * (math.exp(inverse**2) * upper + 3 * lower - 2))
+
+
+def central_limit_epsilon(parts: Composition, delta: float) -> float | None:
+    """ε at δ of the central limit's Gaussian."""
+    mean = central_limit_mean(parts)
+    if mean is None:
+        return None
+    if mean == 0:
+        return 0.0
+    return gaussian_epsilon(1 / mean, delta) if math.isfinite(mean) else math.inf

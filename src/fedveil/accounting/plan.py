@@ -1,0 +1,219 @@
+"""The table that a method promises, and the table that a run has spent: the same computation on both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from fedveil.accounting.exposure import Exposure, Participation, Rounds
+from fedveil.accounting.guarantees import check_delta
+from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, SEEDED, SINGLE_PRECISION, Setting, Table, build_table
+from fedveil.core.checks import count
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Declaration, Population, Receipt
+from fedveil.method import Method
+from fedveil.parts.cohorts import Everyone
+
+
+def plan(
+    method: Method,
+    population: Population,
+    layers: int,
+    *,
+    delta: float,
+    rounds: int | None = None,
+    participation: int | None = None,
+    copies: int = 1,
+    seeded: bool = False,
+    secondary: bool = False,
+) -> Table:
+    """What `method` promises to `population` over `rounds` rounds (all of the method's, if not stated).
+
+    A cohort sampler may draw the same client every time, so each client is accounted as taking part in all rounds,
+    or in at most `participation` of them where the sampler enforces that. `copies` bounds how many clients hold a
+    copy of the same record. `secondary` adds RDP and central-limit values to each cell.
+    """
+    exposures, setting = prepare(
+        method,
+        population,
+        layers,
+        delta=delta,
+        rounds=rounds,
+        participation=participation,
+        copies=copies,
+        seeded=seeded,
+        secondary=secondary,
+    )
+    position = {exposure.records: index for index, exposure in enumerate(exposures)}
+    return build_table(exposures, tuple(position[records] for records in population.records), setting)
+
+
+def prepare(
+    method: Method,
+    population: Population,
+    layers: int,
+    *,
+    delta: float,
+    rounds: int | None = None,
+    participation: int | None = None,
+    copies: int = 1,
+    seeded: bool = False,
+    secondary: bool = False,
+) -> tuple[tuple[Exposure, ...], Setting]:
+    """What `plan` computes its cells from: one exposure for each distinct number of records, and the setting."""
+    total = method.rounds if rounds is None else rounds
+    _check(method, population, total, layers, delta, participation, copies)
+    limit = total if participation is None else min(participation, total)
+    exposures = []
+    for records in sorted(set(population.records)):
+        declared = _declared(method, records, layers, total)
+        exposures.append(Exposure(records, _costliest(declared, limit), declared, _places(method, records, layers)))
+    if isinstance(method.cohort, Everyone) or total <= 1:
+        condition = f"over {total} rounds, in all of which every client takes part"
+    elif participation is None:
+        condition = f"if a client takes part in every one of the {total} rounds; less for one that is drawn less often"
+    else:
+        condition = (
+            f"if no client takes part in more than {limit} of the {total} rounds, which the sampler must enforce"
+        )
+    setting = _setting(method, population, delta, participation, copies, seeded, secondary, condition)
+    return tuple(exposures), setting
+
+
+def replay(
+    receipts: Iterable[Receipt],
+    population: Population,
+    method: Method,
+    layers: int,
+    *,
+    delta: float,
+    rounds: int,
+    participation: int | None = None,
+    copies: int = 1,
+    seeded: bool = False,
+    secondary: bool = False,
+) -> Table:
+    """What a run has spent after `rounds` rounds, from the receipts of what it did.
+
+    Views that see who took part are accounted from the receipts alone. For views to which the cohort is hidden every
+    round counts, also for clients that were not drawn; those rounds are read from the method, and only while every
+    receipt says what the method declares. `participation` is the limit the sampler enforced, if any.
+    """
+    _check(method, population, rounds, layers, delta, participation, copies)
+    executed, faithful = _executed(receipts, method, population, layers, rounds)
+    by_size = {records: _declared(method, records, layers, rounds) for records in sorted(set(population.records))}
+    distinct: dict[Exposure, int] = {}
+    exposure_of = []
+    for client, records in enumerate(population.records):
+        took_part = _grouped(tuple(did) for did in executed.get(client, {}).values())
+        all_rounds = by_size[records] if faithful else took_part
+        exposure = Exposure(records, took_part, all_rounds, _places(method, records, layers))
+        exposure_of.append(distinct.setdefault(exposure, len(distinct)))
+    condition = f"spent in {rounds} rounds, from receipts"
+    limit = participation if faithful else rounds  # a limit claims no amplification by hidden draws
+    setting = _setting(method, population, delta, limit, copies, seeded, secondary, condition)
+    return build_table(tuple(distinct), tuple(exposure_of), setting)
+
+
+def _executed(
+    receipts: Iterable[Receipt], method: Method, population: Population, layers: int, rounds: int
+) -> tuple[dict[int, dict[int, list[Declaration]]], bool]:
+    """What was done to each client in each of its rounds, and whether that is what the method declares.
+
+    What the server did on the sum of a round (place `server`) was done to everyone in it.
+    """
+    executed: dict[int, dict[int, list[Declaration]]] = {}
+    at_server: dict[int, list[Declaration]] = {}
+    for receipt in receipts:
+        if not 0 <= receipt.round < rounds:
+            raise FedveilError(f"a receipt is of round {receipt.round}; {rounds} rounds ran")
+        if receipt.did.place == "server":
+            at_server.setdefault(receipt.round, []).append(receipt.did)
+            continue
+        if not 0 <= receipt.client < population.clients:
+            raise FedveilError(f"a receipt names client {receipt.client}; there are {population.clients}")
+        executed.setdefault(receipt.client, {}).setdefault(receipt.round, []).append(receipt.did)
+    faithful = True
+    expected: dict[tuple[int, int], tuple[Declaration, ...]] = {}
+    for client, by_round in executed.items():
+        for round, did in by_round.items():
+            did += at_server.get(round, [])
+            key = (round, population.records[client])
+            if key not in expected:
+                expected[key] = method.declare(round, key[1], layers)
+            faithful = faithful and Counter(did) == Counter(expected[key])
+    return executed, faithful
+
+
+def _places(method: Method, records: int, layers: int) -> frozenset[str]:
+    return frozenset(declaration.place for declaration in method.declare(0, records, layers))
+
+
+def _declared(method: Method, records: int, layers: int, rounds: int) -> Rounds:
+    return _grouped(method.declare(round, records, layers) for round in range(rounds))
+
+
+def _grouped(rounds: Iterable[tuple[Declaration, ...]]) -> Rounds:
+    return tuple(Counter(rounds).items())
+
+
+def _costliest(rounds: Rounds, limit: int) -> Rounds:
+    """At most `limit` of the rounds, the most revealing ones: those with the least noise.
+
+    Where rounds differ in more than their noise there is no such order, and all of them are counted.
+    """
+    if sum(times for _, times in rounds) <= limit:
+        return rounds
+    if len({tuple((d.place, d.unit, d.steps, d.sampling) for d in declared) for declared, _ in rounds}) > 1:
+        return rounds
+    if any(len(declared) > 1 for declared, _ in rounds) and len({_noise(declared) for declared, _ in rounds}) > 1:
+        return rounds
+    found, left = [], limit
+    for declared, times in sorted(rounds, key=lambda item: _noise(item[0])):
+        taken = min(times, left)
+        if taken:
+            found.append((declared, taken))
+        left -= taken
+    return tuple(found)
+
+
+def _noise(declared: tuple[Declaration, ...]) -> tuple[float, ...]:
+    """z of each mechanism to nine digits, by which rounds are ordered."""
+    return tuple(float(f"{d.sum_std / d.sensitivity:.9g}") for d in declared)
+
+
+def _setting(
+    method: Method,
+    population: Population,
+    delta: float,
+    participation: int | None,
+    copies: int,
+    seeded: bool,
+    secondary: bool,
+    condition: str,
+) -> Setting:
+    held = NO_COPIES if copies == 1 else f"a record is held by at most {copies} clients and counted once for each"
+    caveats = (*((SEEDED,) if seeded else ()), condition, SINGLE_PRECISION, PUBLIC_COUNTS, held)
+    hidden = Participation.of(method.cohort, population.clients, participation)
+    return Setting(delta, hidden, copies, caveats, secondary)
+
+
+def _check(
+    method: Method,
+    population: Population,
+    rounds: int,
+    layers: int,
+    delta: float,
+    participation: int | None,
+    copies: int,
+) -> None:
+    check_delta(delta)
+    if population.clients == 0:
+        raise FedveilError("data: there are no clients to account for")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or not 0 <= rounds < 10**7:
+        raise FedveilError(f"rounds: must be a whole number below ten million, not {rounds}")
+    count("layers", layers)
+    count("copies", copies)
+    if participation is not None:
+        count("participation", participation)
+    method.check(population)

@@ -1,0 +1,146 @@
+"""The unit × view table of a training, the worst case over clients, and each client's own row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from fedveil.accounting import compose
+from fedveil.accounting.exposure import Exposure, Participation, Route, Unprotected, routes
+from fedveil.accounting.guarantees import Guarantee, Relation, Secondary
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Unit, View
+
+SINGLE_PRECISION = "noise is drawn in single precision; the proof takes it as real-valued, the usual idealisation"
+PUBLIC_COUNTS = "how many records each client holds is public; a removed record's place contributes zero"
+NO_COPIES = "no record is held by more than one client"
+SEEDED = "not private: seeded"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every cell of a table shares."""
+
+    delta: float
+    participation: Participation
+    copies: int
+    caveats: tuple[str, ...]
+    secondary: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """ε(δ) over unit × view. `guarantees` holds the worst case over clients, `client` each client's own."""
+
+    guarantees: tuple[Guarantee, ...]
+    setting: Setting
+    exposures: tuple[Exposure, ...]
+    exposure_of: tuple[int, ...]
+
+    @property
+    def delta(self) -> float:
+        return self.setting.delta
+
+    def of(self, unit: Unit, view: View) -> Guarantee:
+        """The worst case over clients."""
+        return next(found for found in self.guarantees if (found.unit, found.view) == (unit, view))
+
+    def client(self, client: int, unit: Unit, view: View) -> Guarantee:
+        """One client's own guarantee."""
+        if not 0 <= client < len(self.exposure_of):
+            raise FedveilError(f"there is no client {client}")
+        return guarantee_of(self.exposures[self.exposure_of[client]], self.setting, unit, view)
+
+    def per_client(self, unit: Unit, view: View) -> tuple[float, ...]:
+        """Every client's own ε; alike clients are computed once."""
+        found = [guarantee_of(exposure, self.setting, unit, view).epsilon for exposure in self.exposures]
+        return tuple(found[position] for position in self.exposure_of)
+
+    def to_dict(self) -> dict[str, object]:
+        return {"delta": self.delta, "guarantees": [guarantee.to_dict() for guarantee in self.guarantees]}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.guarantees))
+
+
+def build_table(exposures: tuple[Exposure, ...], exposure_of: tuple[int, ...], setting: Setting) -> Table:
+    """`exposures` are the distinct ones, `exposure_of` says which is each client's; the worst makes the table."""
+    cells = tuple(worst_of(exposures, setting, unit, view) for unit in Unit for view in View)
+    return Table(cells, setting, exposures, exposure_of)
+
+
+def worst_of(exposures: tuple[Exposure, ...], setting: Setting, unit: Unit, view: View) -> Guarantee:
+    """The largest ε over clients. Clients whose every mechanism another one covers are not computed."""
+    found = [(exposure, _routes(exposure, setting, unit, view)) for exposure in exposures]
+    kept: list[tuple[Exposure, list[Route | Unprotected]]] = []
+    for exposure, mine in found:
+        if any(_covers(other, mine) for _, other in kept):
+            continue
+        kept = [(other, its) for other, its in kept if not _covers(mine, its)] + [(exposure, mine)]
+    candidates = [(guarantee_of(exposure, setting, unit, view), exposure.records) for exposure, _ in kept]
+    return max(candidates, key=lambda candidate: (candidate[0].epsilon, candidate[1]))[0]
+
+
+def _covers(first: list[Route | Unprotected], second: list[Route | Unprotected]) -> bool:
+    if len(first) != 1 or len(second) != 1:
+        return False
+    mine, other = first[0], second[0]
+    if isinstance(mine, Unprotected) or isinstance(other, Unprotected):
+        return mine == other
+    return mine.relation is other.relation and compose.covers(mine.parts, other.parts)
+
+
+def _routes(exposure: Exposure, setting: Setting, unit: Unit, view: View) -> list[Route | Unprotected]:
+    return routes(exposure, setting.participation, unit, view, setting.copies)
+
+
+def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -> Guarantee:
+    """One client's guarantee: the best of the routes that bound this view."""
+    best: Guarantee | None = None
+    reasons = []
+    for route in _routes(exposure, setting, unit, view):
+        if isinstance(route, Unprotected):
+            reasons.append(route.reason)
+            continue
+        certified = compose.certify(route.parts, setting.delta)
+        found = Guarantee(
+            unit,
+            view,
+            route.relation,
+            certified.epsilon,
+            setting.delta,
+            certified.accountant,
+            compose.describe(route.parts),
+            route.caveats + setting.caveats,
+            certified.reason,
+        )
+        if setting.secondary:
+            found = replace(found, secondary=_secondary(route, setting.delta))
+        if best is None or found.epsilon < best.epsilon:
+            best = found
+    if best is not None:
+        return best
+    reason = "; ".join(dict.fromkeys(reasons))
+    return Guarantee(
+        unit, view, Relation.ADD_OR_REMOVE, math.inf, setting.delta, "none", "none", setting.caveats, reason
+    )
+
+
+def _secondary(route: Route, delta: float) -> tuple[Secondary, ...]:
+    found = [Secondary("RDP", compose.renyi_epsilon(route.parts, delta), "upper bound by Rényi divergences")]
+    limit = compose.central_limit_epsilon(route.parts, delta)
+    if limit is not None:
+        found.append(Secondary("GDP", limit, "central-limit approximation, not a guarantee"))
+    return tuple(found)
+
+
+def exceeded(promised: Table, spent: Table) -> tuple[str, ...]:
+    """The cells in which more was spent than promised, in words; empty for a run that kept its promise."""
+    found = []
+    for promise in promised.guarantees:
+        mine = spent.of(promise.unit, promise.view)
+        if promise.delta != mine.delta or promise.relation is not mine.relation:
+            found.append(f"{promise.unit} × {promise.view}: promised and spent speak of different things")
+        elif mine.epsilon > promise.epsilon * (1 + 1e-6) + 1e-9:
+            found.append(f"{promise.unit} × {promise.view}: ε = {mine.epsilon:.6g}, promised {promise.epsilon:.6g}")
+    return tuple(found)

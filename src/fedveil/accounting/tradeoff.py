@@ -1,0 +1,248 @@
+"""f-differential privacy: trade-off functions between the two errors of any test, and what a federation makes of them.
+
+A trade-off function f(α) is the least type-II error of a test of type-I error α that tells two neighbouring data sets
+apart; larger is more private, Id(α) = 1 − α is perfect. Here a curve is a convex polygon below the true function, so
+what is computed from it is a valid, slightly pessimistic guarantee. Composition goes through privacy loss
+distributions: δ(ε) = max over α of 1 − f(α) − e^ε·α, and back, f(α) = max over ε of 1 − δ(ε) − e^ε·α.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import dp_accounting
+import numpy as np
+import numpy.typing as npt
+from dp_accounting.pld import pld_pmf
+from dp_accounting.pld import privacy_loss_distribution as library
+from scipy.special import ndtr, ndtri
+
+from fedveil.accounting import losses
+from fedveil.accounting.compose import gaussian_delta, gaussian_epsilon
+from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.core.errors import FedveilError
+
+Values = npt.NDArray[np.float64]
+
+
+def _levels() -> Values:
+    """Type-I errors, dense where curves are steep."""
+    tails = np.logspace(-12, -2, 600)
+    inner = ndtr(np.linspace(ndtri(0.01), ndtri(0.99), 1500))
+    return np.unique(np.concatenate(([0.0], tails, inner, 1 - tails, [1.0])))
+
+
+LEVELS = _levels()
+LOSSES = 60.0
+"""Curves hold likelihood ratios from e^−60 to e^60."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The convex polygon through (levels, errors): a trade-off function."""
+
+    levels: Values
+    errors: Values
+
+    def __call__(self, level: float | Values) -> Values:
+        return np.asarray(np.interp(level, self.levels, self.errors), dtype=np.float64)
+
+    def inverse(self) -> Curve:
+        """f^−1(α): the same test with the data sets exchanged."""
+        levels = np.concatenate(([0.0], self.errors[::-1], [1.0]))
+        errors = np.concatenate(([1.0], self.levels[::-1], [0.0]))
+        if self.errors[0] < 1:  # f^−1(α) = 0 from f(0) on
+            keep = levels <= self.errors[0]
+            levels, errors = levels[keep], errors[keep]
+            levels, errors = np.append(levels, 1.0), np.append(errors, 0.0)
+        return convex(levels, errors)
+
+
+def convex(levels: Values, errors: Values) -> Curve:
+    """The largest convex function below the points: f** of the paper, by the lower hull."""
+    order = np.lexsort((errors, levels))
+    points = np.stack((levels[order], np.clip(errors[order], 0.0, 1.0)), axis=1)
+    hull: list[tuple[float, float]] = []
+    for x, y in points:
+        if hull and x == hull[-1][0]:
+            continue
+        while len(hull) > 1:
+            (x1, y1), (x2, y2) = hull[-2], hull[-1]
+            if (x2 - x1) * (y - y1) - (y2 - y1) * (x - x1) > 0:
+                break
+            hull.pop()
+        hull.append((float(x), float(y)))
+    found = np.array(hull)
+    return Curve(found[:, 0], np.minimum.accumulate(found[:, 1]))
+
+
+def identity() -> Curve:
+    """Id(α) = 1 − α: nothing can be told."""
+    return Curve(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
+
+
+def gaussian(mean: float) -> Curve:
+    """G_μ(α) = Φ(Φ^−1(1 − α) − μ), as the envelope of its tangents, which lies below it."""
+    if not 0 <= mean < math.inf:
+        raise FedveilError(f"μ: must be a number that is not negative, not {mean}")
+    if mean == 0:
+        return identity()
+    return _from_divergence(lambda epsilon: _gaussian_deltas(mean, epsilon), _symmetric_losses(mean))
+
+
+def _gaussian_deltas(mean: float, epsilons: Values) -> Values:
+    found: Values = ndtr(mean / 2 - epsilons / mean) - np.exp(epsilons) * ndtr(-mean / 2 - epsilons / mean)
+    return found
+
+
+def _symmetric_losses(mean: float) -> Values:
+    reach = min(mean * mean / 2 + 9 * mean, LOSSES)
+    return np.linspace(-reach, reach, 4001)
+
+
+def _from_divergence(deltas: Callable[[Values], Values], epsilons: Values) -> Curve:
+    """f(α) = max over ε of 1 − δ(ε) − e^ε·α: only finitely many ε are tried, so the result is a lower bound."""
+    heights, slopes = 1 - np.clip(deltas(epsilons), 0.0, 1.0), np.exp(epsilons)
+    found = np.zeros_like(LEVELS)
+    for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
+        found = np.maximum(found, np.max(heights[part, None] - slopes[part, None] * LEVELS, axis=0))
+    return _below(LEVELS, np.clip(found, 0.0, 1 - LEVELS), deltas, epsilons)
+
+
+def _below(levels: Values, errors: Values, deltas: Callable[[Values], Values], epsilons: Values) -> Curve:
+    """A polygon through points of a convex curve lies above it between them; it is lowered by the largest gap."""
+    middles = (levels[1:] + levels[:-1]) / 2
+    heights, slopes = 1 - np.clip(deltas(epsilons), 0.0, 1.0), np.exp(epsilons)
+    true = np.zeros_like(middles)
+    for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
+        true = np.maximum(true, np.max(heights[part, None] - slopes[part, None] * middles, axis=0))
+    gap = float(np.max((errors[1:] + errors[:-1]) / 2 - true))
+    return convex(levels, np.maximum(errors - 2 * max(gap, 0.0), 0.0))
+
+
+def subsampled(curve: Curve, rate: float) -> Curve:
+    """C_p(f) = min(f_p, f_p^−1)** with f_p = p·f + (1 − p)·Id: sampling with probability p, in both directions."""
+    partial = mixed(curve, rate)
+    levels = np.union1d(partial.levels, partial.inverse().levels)
+    return convex(levels, np.minimum(partial(levels), partial.inverse()(levels)))
+
+
+def mixed(curve: Curve, rate: float) -> Curve:
+    """f_p = p·f + (1 − p)·Id, one direction of C_p(f) (the paper's Figure 4 draws it beside its inverse)."""
+    if not 0 < rate <= 1:
+        raise FedveilError(f"sampling rate: must be above 0 and at most 1, not {rate}")
+    return Curve(curve.levels, rate * curve.errors + (1 - rate) * (1 - curve.levels))
+
+
+def at_least(curve: Curve, distance: float) -> Curve:
+    """max(f, 1 − α − d): what else is known is that the two differ by at most d in total variation."""
+    if not 0 <= distance <= 1:
+        raise FedveilError(f"total variation: must lie between 0 and 1, not {distance}")
+    levels = np.union1d(curve.levels, np.clip(1 - distance, 0, 1))
+    gaps = curve(levels) - (1 - levels - distance)
+    crossings = [
+        levels[i] + (levels[i + 1] - levels[i]) * gaps[i] / (gaps[i] - gaps[i + 1])
+        for i in np.flatnonzero(gaps[:-1] * gaps[1:] < 0)
+    ]
+    levels = np.union1d(levels, np.array(crossings))
+    return Curve(levels, np.maximum(curve(levels), np.clip(1 - levels - distance, 0.0, 1.0)))
+
+
+def delta_of(curve: Curve, epsilons: Values) -> Values:
+    """δ(ε) = max over α of 1 − f(α) − e^ε·α, exact for a polygon, for any real ε."""
+    found = np.empty_like(epsilons)
+    for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
+        slopes = np.exp(epsilons[part])[:, None]
+        found[part] = np.max(1 - curve.errors - slopes * curve.levels, axis=1)
+    return np.clip(found, 0.0, 1.0)
+
+
+def to_pld(curve: Curve, interval: float = 1e-3) -> library.PrivacyLossDistribution:
+    """A privacy loss distribution that dominates the curve, in both directions."""
+    return library.PrivacyLossDistribution(_one_way(curve, interval), _one_way(curve.inverse(), interval))
+
+
+def _one_way(curve: Curve, interval: float) -> pld_pmf.PLDPmf:
+    widths, drops = np.diff(curve.levels), -np.diff(curve.errors)
+    ratios = drops[(widths > 0) & (drops > 0)] / widths[(widths > 0) & (drops > 0)]
+    highest = min(LOSSES, math.log(max(float(ratios.max()), 1.0)) + interval)
+    lowest = max(-LOSSES, math.log(min(float(ratios.min()), 1.0)) - interval)
+    low, high = math.floor(lowest / interval), math.ceil(highest / interval)
+    deltas = delta_of(curve, np.arange(low, high + 1, dtype=np.float64) * interval)
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        interval, low, high, np.maximum.accumulate(deltas[::-1])[::-1]
+    )
+
+
+def from_pld(pld: library.PrivacyLossDistribution) -> Curve:
+    """The curve of a privacy loss distribution: the lower of its two directions, made convex."""
+    remove, add = losses.directions(pld)
+    curves = [_from_divergence(way.deltas, _thinned(way.losses)) for way in (remove, add)]
+    first, second = curves[0], curves[1].inverse()
+    levels = np.union1d(first.levels, second.levels)
+    return convex(levels, np.minimum(first(levels), second(levels)))
+
+
+def _thinned(values: Values) -> Values:
+    kept = values[np.abs(values) <= LOSSES]
+    return kept[:: max(1, len(kept) // 4000)]
+
+
+def composed(curve: Curve, times: int, interval: float = 1e-3) -> Curve:
+    """f ⊗ … ⊗ f, numerically."""
+    if times < 1:
+        raise FedveilError(f"composition: {times} times")
+    return curve if times == 1 else from_pld(to_pld(curve, interval).self_compose(times))
+
+
+def weak_as_stated(local: Curve, rate: float, rounds: int, interval: float = 1e-3) -> Curve:
+    """PriFedSync, Theorem 1: max(f_j, 1 − α − p²)^⊗R, one client against one other.
+
+    It counts a round as harmless to client j where the other client sat it out, although the models that the other
+    receives later carry that round on. `weak_that_holds` does not.
+    """
+    return composed(at_least(local, rate**2), rounds, interval)
+
+
+def strong_as_stated(local: Curve, rate: float, rounds: int, clients: int, interval: float = 1e-3) -> Curve:
+    """PriFedSync, Theorem 1: max(f_j, 1 − α − p²)^⊗((m−1)·R), one client against all others together."""
+    return composed(at_least(local, rate**2), rounds * max(clients - 1, 1), interval)
+
+
+def weak_that_holds(local: Curve, rate: float, rounds: int, interval: float = 1e-3) -> Curve:
+    """R rounds, each of which client j joins with probability p by a coin that may be guessed from the result.
+
+    Never below max(f, 1 − α − p)^⊗R, and all that any other client holds is made from what this bounds.
+    """
+    drawn = losses.seen_draw(to_pld(local, interval), rate)
+    return from_pld(drawn.self_compose(rounds) if rounds > 1 else drawn)
+
+
+def strong_that_holds(local: Curve, rounds: int, interval: float = 1e-3) -> Curve:
+    """f_j^⊗R: whatever the others hold together is post-processing of what client j sent, in R rounds at most."""
+    return composed(local, rounds, interval)
+
+
+def epsilon_of_mean(mean: float, delta: float) -> float:
+    """μ-GDP → ε(δ), exactly."""
+    check_delta(delta)
+    if not 0 <= mean < math.inf:
+        raise FedveilError(f"μ: must be a number that is not negative, not {mean}")
+    return gaussian_epsilon(1 / mean, delta) if mean > 0 else 0.0
+
+
+def delta_of_mean(mean: float, epsilon: float) -> float:
+    """μ-GDP → δ(ε), exactly."""
+    check_epsilon(epsilon)
+    if not 0 <= mean < math.inf:
+        raise FedveilError(f"μ: must be a number that is not negative, not {mean}")
+    return gaussian_delta(1 / mean, epsilon) if mean > 0 else 0.0
+
+
+def mean_of_epsilon(epsilon: float, delta: float) -> float:
+    """The largest μ whose Gaussian is (ε, δ)-private; the converse does not hold, (ε, δ) alone implies no μ."""
+    check_epsilon(epsilon)
+    check_delta(delta)
+    return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))

@@ -1,0 +1,92 @@
+"""`account` and `calibrate`: what is proved, and what it takes to prove it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fedveil.cli.options import json_option, out_option, parse_settings, settings_option
+
+
+@click.command("account")
+@click.argument("source", metavar="[PRESET|SPEC.toml|RUN]", default="fed-cdp")
+@settings_option
+@click.option("--delta", type=float, help="δ of every cell; default: the spec's.")
+@click.option("--all-accountants", is_flag=True, help="RDP and central-limit values beside the certificate.")
+@click.option("--curve", type=click.Choice(["rounds"]), help="Draw ε over rounds for every view.")
+@out_option("The picture of --curve; default: NAME-epsilon.png.")
+@json_option
+def account_command(
+    source: str,
+    settings: tuple[str, ...],
+    delta: float | None,
+    all_accountants: bool,
+    curve: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Print what a method, a spec or a run guarantees: of what, against whom."""
+    from fedveil.experiment.privacy import account, draw_curve
+    from fedveil.report.guarantees import claim_lines, table_lines
+
+    found = account(source, parse_settings(settings), delta=delta, secondary=all_accountants)
+    picture = None
+    if curve is not None:
+        picture = out or Path(f"{found.name}-epsilon.png")
+        draw_curve(found, picture)
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    told = found.to_dict()
+    lines = table_lines("promised", told.get("promised", told["guarantees"]))
+    lines += table_lines("spent", told["guarantees"]) if "promised" in told else []
+    click.echo("\n".join(lines + claim_lines(told["claimed"])))
+    if picture is not None:
+        click.echo(f"picture: {picture}")
+
+
+@click.command("calibrate")
+@click.argument("source", metavar="[PRESET|SPEC.toml]", default="fed-cdp")
+@settings_option
+@click.option("--epsilon", type=float, required=True, help="The target ε.")
+@click.option("--delta", type=float, help="δ; default: the spec's.")
+@click.option("--unit", type=click.Choice(["record", "client"]), default="record", show_default=True)
+@click.option(
+    "--view",
+    type=click.Choice(["on_device", "client", "server", "peer", "released"]),
+    default="server",
+    show_default=True,
+)
+@click.option("--solve", type=click.Choice(["noise", "rounds", "cohort"]), default="noise", show_default=True)
+@out_option("Write the spec with the answer to this file.")
+@json_option
+def calibrate_command(
+    source: str,
+    settings: tuple[str, ...],
+    epsilon: float,
+    delta: float | None,
+    unit: str,
+    view: str,
+    solve: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the smallest noise, the most rounds or the largest cohort that keep a target ε."""
+    from fedveil.experiment.files import write_whole
+    from fedveil.experiment.privacy import calibrate_spec
+
+    found, spec = calibrate_spec(source, parse_settings(settings), epsilon, delta, unit, view, solve)
+    if out is not None:
+        write_whole(out, spec.to_toml().encode())
+    answer: dict[str, Any] = {"solved": found.solved, "value": found.value, "guarantee": found.guarantee.to_dict()}
+    if as_json:
+        click.echo(json.dumps(answer | ({"spec": str(out)} if out else {})))
+        return
+    names = {"noise": "example.sigma", "rounds": "stop.rounds", "cohort": "cohort"}
+    click.echo(f"{names[found.solved]} = {found.value:.6g}")
+    click.echo(str(found.guarantee))
+    if out is not None:
+        click.echo(f"spec: {out}")

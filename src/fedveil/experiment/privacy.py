@@ -1,0 +1,151 @@
+"""What a spec promises, what a run has spent, and which settings keep a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fedveil.accounting.budget import Budget
+from fedveil.accounting.calibrate import Calibration, calibrate
+from fedveil.accounting.claims import Claim, claims
+from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.table import Table, exceeded
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Receipt, Unit, View
+from fedveil.experiment.files import RunFiles, disk_errors
+from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.spec import Spec, resolve
+from fedveil.report.guarantees import draw_curves
+
+
+@dataclass(frozen=True)
+class Account:
+    """The promise of a spec and, for a run, what it has spent; the papers' claims beside them."""
+
+    name: str
+    prepared: Prepared
+    promised: Table
+    spent: Table | None
+    claims: tuple[Claim, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """`guarantees` is what was spent where something ran, else what is promised."""
+        found: dict[str, Any] = {"guarantees": cells(self.spent or self.promised)}
+        if self.spent is not None:
+            found["promised"] = cells(self.promised)
+        return {**found, "claimed": [claim.to_dict() for claim in self.claims]}
+
+
+def account(
+    source: str | Path | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    delta: float | None = None,
+    secondary: bool = False,
+) -> Account:
+    """The guarantee table of a method, a spec or a run directory."""
+    if isinstance(source, str | Path) and RunFiles(Path(source)).about.is_file():
+        if overrides:
+            raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
+        return _account_run(RunFiles(Path(source)), delta, secondary)
+    prepared = prepare(resolve(source, overrides))
+    delta = prepared.spec.privacy.delta if delta is None else delta
+    promise = promised(prepared, delta=delta, secondary=secondary)
+    return Account(prepared.spec.base, prepared, promise, None, claimed(prepared, delta))
+
+
+def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Account:
+    files.check()
+    prepared = prepare(resolve(files.spec))
+    delta = prepared.spec.privacy.delta if delta is None else delta
+    with Ledger(files.ledger) as ledger:
+        receipts, rounds = ledger.receipts(), ledger.rounds()
+    done = 1 + max((round for round, _, _ in rounds), default=-1)
+    promise = promised(prepared, delta=delta, secondary=secondary)
+    return Account(
+        files.directory.name, prepared, promise, spent(prepared, receipts, done, delta), claimed(prepared, delta)
+    )
+
+
+def cells(table: Table) -> list[dict[str, Any]]:
+    """The table cell by cell, as `--json` prints it."""
+    return [guarantee.to_dict() for guarantee in table.guarantees]
+
+
+def promised(prepared: Prepared, *, delta: float, rounds: int | None = None, secondary: bool = False) -> Table:
+    """The unit × view table of the spec, worst case over clients."""
+    return plan(
+        prepared.spec.method,
+        prepared.sites.population,
+        prepared.layout.group_count,
+        delta=delta,
+        rounds=rounds,
+        participation=prepared.spec.method.cohort.most,
+        copies=prepared.partition.max_copies,
+        seeded=prepared.streams.seeded,
+        secondary=secondary,
+    )
+
+
+def spent(prepared: Prepared, receipts: Sequence[Receipt], rounds: int, delta: float) -> Table:
+    """The table of what really ran."""
+    return replay(
+        receipts,
+        prepared.sites.population,
+        prepared.spec.method,
+        prepared.layout.group_count,
+        delta=delta,
+        rounds=rounds,
+        participation=prepared.spec.method.cohort.most,
+        copies=prepared.partition.max_copies,
+        seeded=prepared.streams.seeded,
+    )
+
+
+def claimed(prepared: Prepared, delta: float) -> tuple[Claim, ...]:
+    """What the paper behind the method would say."""
+    return claims(prepared.spec.method, prepared.sites.population, prepared.layout.group_count, delta=delta)
+
+
+def check_promise(promise: Table, published: Table) -> None:
+    """A run that spent more than it promised must not end as if nothing had happened."""
+    broken = exceeded(promise, published)
+    if broken:
+        raise FedveilError(f"more was spent than promised: {'; '.join(broken)}")
+
+
+def draw_curve(found: Account, path: Path) -> None:
+    """ε over rounds for every cell, as promised."""
+    prepared, delta, total = found.prepared, found.promised.delta, found.prepared.spec.method.rounds
+    marks = sorted({max(1, round(total * share / 20)) for share in range(1, 21)})
+    tables = [promised(prepared, delta=delta, rounds=rounds) for rounds in marks]
+    curves = {f"{unit} × {view}": [table.of(unit, view).epsilon for table in tables] for unit in Unit for view in View}
+    with disk_errors(path):
+        draw_curves(path, marks, curves, f"{found.name}: ε at δ = {delta:g}, worst case over clients")
+
+
+def calibrate_spec(
+    source: str | Path | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None,
+    epsilon: float,
+    delta: float | None,
+    unit: str,
+    view: str,
+    solve: str,
+) -> tuple[Calibration, Spec]:
+    """The setting that keeps a target, and the spec with it."""
+    prepared = prepare(resolve(source, overrides))
+    spec = prepared.spec
+    target = Budget(epsilon, spec.privacy.delta if delta is None else delta, Unit(unit), View(view))
+    found = calibrate(
+        spec.method,
+        prepared.sites.population,
+        prepared.layout.group_count,
+        target,
+        solve=solve,
+        participation=spec.method.cohort.most,
+    )
+    return found, replace(spec, method=found.method)

@@ -1,0 +1,70 @@
+"""Guarantees in words and pictures, from the same tables that `--json` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+Cell = Mapping[str, Any]
+
+
+def table_lines(title: str, guarantees: Sequence[Cell]) -> list[str]:
+    """One line per cell; caveats that all cells share are said once, below."""
+    if all(cell["epsilon"] == "inf" for cell in guarantees):
+        reasons = dict.fromkeys(cell["reason"] for cell in guarantees)
+        return [f"{title}: nothing is guaranteed to anyone (ε = ∞ in every cell): {'; '.join(reasons)}"]
+    shared = [caveat for caveat in guarantees[0]["caveats"] if all(caveat in cell["caveats"] for cell in guarantees)]
+    lines = [f"{title} (δ = {guarantees[0]['delta']:g})"]
+    for cell in guarantees:
+        lines += [_line(cell, shared), *_secondary(cell)]
+    return lines + [f"  · {caveat}" for caveat in shared]
+
+
+def _line(cell: Cell, shared: Sequence[str]) -> str:
+    if cell["epsilon"] == "inf":
+        value, words = "ε = ∞", [cell["reason"]]
+    else:
+        value, words = f"ε = {cell['epsilon']:.4g}", [cell["composition"], cell["relation"], cell["accountant"]]
+        words += [caveat for caveat in cell["caveats"] if caveat not in shared]
+    return f"  {cell['unit']:7}× {cell['view']:10} {value:12} {'; '.join(words)}"
+
+
+def _secondary(cell: Cell) -> list[str]:
+    return [
+        f"  {'':19} ε = {other['epsilon'] if other['epsilon'] == 'inf' else format(other['epsilon'], '.4g'):8}"
+        f" {other['accountant']}: {other['note']}"
+        for other in cell.get("secondary", ())
+    ]
+
+
+def claim_lines(claims: Sequence[Cell]) -> list[str]:
+    """What the papers say, never without the difference."""
+    return [
+        f"claimed: {claim['unit']} × {claim['view']} ε = {claim['epsilon']:.4g} ({claim['source']})."
+        f" {claim['difference']}"
+        for claim in claims
+    ]
+
+
+def draw_curves(path: Path, rounds: Sequence[int], curves: Mapping[str, Sequence[float]], title: str) -> None:
+    """ε over rounds, one line per cell of the table that is finite; what is ∞ is named below."""
+    figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    shown = {label: values for label, values in curves.items() if any(map(math.isfinite, values))}
+    hidden = [label for label in curves if label not in shown]
+    styles = ("-", "--", "-.", ":")
+    for index, (label, values) in enumerate(shown.items()):
+        axes.plot(rounds, values, styles[index % len(styles)], linewidth=2, label=label)
+    axes.set(xlabel="rounds", ylabel="ε", title=title, yscale="log" if shown else "linear")
+    axes.grid(alpha=0.3)
+    if shown:
+        axes.legend(frameon=False)
+    if hidden:
+        axes.annotate(f"ε = ∞: {', '.join(hidden)}", (0, -0.16), xycoords="axes fraction", fontsize=8)
+    figure.savefig(path)

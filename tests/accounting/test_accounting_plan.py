@@ -1,0 +1,306 @@
+"""Promised and spent tables: what each view is owed, and that both computations agree."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from fedveil.accounting import compose, exceeded, losses, plan, renyi, replay
+from fedveil.accounting.exposure import Exposure, Participation, Route, Unprotected, routes
+from fedveil.accounting.guarantees import Guarantee, Relation
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Declaration, Population, Receipt, Sampling, Unit, View
+from fedveil.method import Method
+from fedveil.parts.batches import FullBatch, PoissonBatch, WithoutReplacement
+from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
+from fedveil.parts.local import LocalTraining
+from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY
+
+POPULATION = Population((500,) * 40)
+SMALL = replace(FED_CDP, cohort=FixedSize(10))
+POISSON = replace(SMALL, batch=PoissonBatch(5))
+SERVER = (Unit.RECORD, View.SERVER)
+
+
+def receipts(method: Method, population: Population, cohorts: Iterable[Iterable[int]]) -> list[Receipt]:
+    return [
+        Receipt(round, client, declared, declared.sum_std, 10)
+        for round, cohort in enumerate(cohorts)
+        for client in cohort
+        for declared in method.declare(round, population.records[client], 3)
+    ]
+
+
+def test_fed_cdp_as_published() -> None:
+    table = plan(SMALL, POPULATION, 3, delta=1e-5)
+    server = table.of(*SERVER)
+    assert server.composition == "100 × Gaussian(z = 7.746)"
+    assert server.epsilon == pytest.approx(5.8998, abs=1e-4)
+    assert server.relation is Relation.ADD_OR_REMOVE
+    assert any("every one of the 100 rounds" in caveat for caveat in server.caveats)
+    device = table.of(Unit.RECORD, View.ON_DEVICE)
+    assert device.composition == "100 × Gaussian(z = 3.464)"
+    assert device.epsilon == pytest.approx(15.87, abs=0.01)
+    client = table.of(Unit.CLIENT, View.SERVER)
+    assert client.epsilon == math.inf
+    assert client.reason.startswith("vacuous (group of 500)")
+
+
+def test_fed_cdp_with_poisson_batches_is_fast_and_amplified() -> None:
+    for cache in (compose.certify, compose.composed_pld, losses.of_step, losses.repeated, renyi._step_divergences):
+        cache.cache_clear()
+    start = time.perf_counter()
+    table = plan(POISSON, POPULATION, 3, delta=1e-5)
+    assert time.perf_counter() - start < 2
+    server = table.of(*SERVER)
+    assert server.epsilon == pytest.approx(0.4531, abs=5e-4)
+    assert server.accountant == "PLD"
+    assert server.composition == "10,000 × Poisson(0.01) Gaussian(z = 7.746)"
+    assert table.of(Unit.RECORD, View.ON_DEVICE).composition == "10,000 × Gaussian(z = 3.464)"
+
+
+def test_a_changing_clip_changes_nothing() -> None:
+    decay = replace(FED_CDP_DECAY, cohort=FixedSize(10))
+    for method, other in [(SMALL, decay), (POISSON, replace(decay, batch=PoissonBatch(5)))]:
+        first, second = (plan(each, POPULATION, 3, delta=1e-5) for each in (method, other))
+        for cell in first.guarantees:
+            assert second.of(cell.unit, cell.view).epsilon == pytest.approx(cell.epsilon, rel=1e-6)
+            assert second.of(cell.unit, cell.view).composition == cell.composition
+
+
+def test_fixed_size_batches_are_replace_one_by_renyi_with_halved_noise() -> None:
+    found = plan(replace(SMALL, batch=WithoutReplacement(5)), POPULATION, 3, delta=1e-5).of(*SERVER)
+    assert found.relation is Relation.REPLACE_ONE
+    assert found.accountant == "RDP"
+    assert found.composition == "10,000 × WithoutReplacement(0.01) Gaussian(z = 3.873)"
+
+
+def test_all_records_in_every_step() -> None:
+    method = replace(SMALL, batch=FullBatch(), local=LocalTraining(steps=2))
+    found = plan(method, POPULATION, 3, delta=1e-5, rounds=3).of(*SERVER)
+    assert found.composition == f"6 × Gaussian(z = {6 * math.sqrt(500 / 3):.4g})"
+
+
+def test_noise_on_the_sum_leaves_the_device_bare() -> None:
+    assert SMALL.example is not None
+    method = replace(SMALL, example=replace(SMALL.example, noise="sum"))
+    table = plan(method, POPULATION, 3, delta=1e-5)
+    assert "once per batch" in table.of(Unit.RECORD, View.ON_DEVICE).reason
+    assert table.of(*SERVER).composition == "100 × Gaussian(z = 3.464)"
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_without_noise_every_cell_is_infinite_and_says_why(silent: bool) -> None:
+    assert SMALL.example is not None
+    method = replace(FED_AVG, cohort=FixedSize(10)) if silent else replace(
+        SMALL, example=replace(SMALL.example, sigma=0.0)
+    )
+    table = plan(method, POPULATION, 3, delta=1e-5)
+    assert len(table.guarantees) == len(Unit) * len(View)
+    assert all(cell.epsilon == math.inf and cell.reason for cell in table.guarantees)
+    spent = replay([], POPULATION, method, 3, delta=1e-5, rounds=4)
+    assert not spent.of(*SERVER).finite or not silent
+
+
+def test_hidden_coins_help_against_whoever_sees_only_models() -> None:
+    method = replace(POISSON, cohort=PoissonCohort(0.1))
+    table = plan(method, POPULATION, 3, delta=1e-5)
+    released, server = table.of(Unit.RECORD, View.RELEASED), table.of(*SERVER)
+    assert released.epsilon == table.of(Unit.RECORD, View.PEER).epsilon == pytest.approx(0.1414, abs=1e-3)
+    assert released.epsilon < server.epsilon
+    assert "drawn with probability 0.1" in released.composition
+    assert any("coins" in caveat for caveat in released.caveats)
+    limited = plan(method, POPULATION, 3, delta=1e-5, participation=20)
+    assert limited.of(Unit.RECORD, View.RELEASED).epsilon == limited.of(*SERVER).epsilon < server.epsilon
+    fixed = plan(POISSON, POPULATION, 3, delta=1e-5)
+    assert fixed.of(Unit.RECORD, View.RELEASED).epsilon == fixed.of(*SERVER).epsilon
+
+
+def test_one_record_a_client_makes_a_client_a_record() -> None:
+    method = replace(SMALL, batch=FullBatch(), cohort=Everyone(), local=LocalTraining(steps=1))
+    table = plan(method, Population((1, 1)), 3, delta=1e-5)
+    for view in View:
+        assert table.of(Unit.CLIENT, view).epsilon == table.of(Unit.RECORD, view).epsilon < math.inf
+
+
+def test_the_worst_client_makes_the_table_and_each_has_its_own() -> None:
+    population = Population((100, 200, 400) * 4)
+    table = plan(POISSON, population, 3, delta=1e-5, rounds=10)
+    mine = table.per_client(*SERVER)
+    assert mine[0] > mine[1] > mine[2]
+    assert table.of(*SERVER).epsilon == mine[0] == table.client(3, *SERVER).epsilon
+    assert len(mine) == 12
+    with pytest.raises(FedveilError, match="no client 12"):
+        table.client(12, *SERVER)
+
+
+def test_epochs_make_small_clients_cheaper_or_dearer_and_the_worst_is_found() -> None:
+    method = replace(POISSON, local=LocalTraining(epochs=2))
+    table = plan(method, Population((50, 60, 400, 1000, 20)), 3, delta=1e-5, rounds=10)
+    several = replace(method, cohort=FixedSize(2))
+    assert plan(several, Population((50, 60, 400, 1000, 20)), 3, delta=1e-5, rounds=10).of(*SERVER).epsilon == max(
+        table.per_client(*SERVER)
+    )
+
+
+def test_copies_of_a_record_count_once_each() -> None:
+    once, twice = (plan(SMALL, POPULATION, 3, delta=1e-5, rounds=10, copies=copies) for copies in (1, 2))
+    assert twice.of(*SERVER).epsilon == pytest.approx(
+        plan(SMALL, POPULATION, 3, delta=1e-5, rounds=20).of(*SERVER).epsilon
+    )
+    assert any("at most 2 clients" in caveat for caveat in twice.of(*SERVER).caveats)
+    assert any("no record is held by more than one" in caveat for caveat in once.of(*SERVER).caveats)
+
+
+def test_a_seeded_run_is_marked_in_every_cell() -> None:
+    table = plan(SMALL, POPULATION, 3, delta=1e-5, seeded=True)
+    assert all(cell.caveats[0] == "not private: seeded" for cell in table.guarantees)
+
+
+def test_secondary_accountants_are_marked() -> None:
+    found = plan(POISSON, POPULATION, 3, delta=1e-5, secondary=True).of(*SERVER)
+    values = {other.accountant: other for other in found.secondary}
+    assert values["RDP"].epsilon >= found.epsilon
+    assert "not a guarantee" in values["GDP"].note
+    assert values["GDP"].epsilon == pytest.approx(found.epsilon, rel=0.02)
+
+
+@pytest.mark.parametrize("batch", [SMALL.batch, PoissonBatch(5), WithoutReplacement(5)])
+@pytest.mark.parametrize("cohort", [FixedSize(10), PoissonCohort(0.25), Everyone()])
+def test_replay_is_the_plan_of_what_ran(batch: PoissonBatch, cohort: FixedSize) -> None:
+    method = replace(FED_CDP_DECAY, batch=batch, cohort=cohort)
+    population = Population((500,) * 12)
+    rounds = 6
+    cohorts = [[0, *range(1 + round, 5 + round)] for round in range(rounds)]
+    if isinstance(cohort, Everyone):
+        cohorts = [list(range(12))] * rounds
+    spent = replay(receipts(method, population, cohorts), population, method, 3, delta=1e-5, rounds=rounds)
+    promised = plan(method, population, 3, delta=1e-5, rounds=rounds)
+    for cell in promised.guarantees:
+        mine = spent.of(cell.unit, cell.view)
+        assert (mine.epsilon, mine.relation, mine.composition) == (cell.epsilon, cell.relation, cell.composition)
+    assert exceeded(promised, spent) == ()
+
+
+def test_each_client_is_charged_for_its_own_rounds() -> None:
+    cohorts = [[0, 1], [0], [0, 2], []]
+    spent = replay(receipts(POISSON, POPULATION, cohorts), POPULATION, POISSON, 3, delta=1e-5, rounds=4)
+    for client, rounds in [(0, 3), (1, 1), (2, 1)]:
+        promised = plan(POISSON, POPULATION, 3, delta=1e-5, rounds=4, participation=rounds).of(*SERVER)
+        assert spent.client(client, *SERVER).epsilon == promised.epsilon
+    assert spent.client(3, *SERVER).epsilon == 0
+    assert spent.of(*SERVER).epsilon == spent.client(0, *SERVER).epsilon
+    assert exceeded(plan(POISSON, POPULATION, 3, delta=1e-5, rounds=2), spent)
+
+
+def test_a_run_that_did_less_noise_than_declared_is_charged_for_what_it_did() -> None:
+    method = replace(POISSON, cohort=PoissonCohort(0.25))
+    ran = [
+        replace(receipt, did=replace(receipt.did, sum_std=receipt.did.sum_std / 2))
+        for receipt in receipts(method, POPULATION, [[0, 1], [0]])
+    ]
+    promised = plan(method, POPULATION, 3, delta=1e-5, rounds=2)
+    spent = replay(ran, POPULATION, method, 3, delta=1e-5, rounds=2)
+    assert spent.of(*SERVER).epsilon > promised.of(*SERVER).epsilon
+    assert spent.of(Unit.RECORD, View.RELEASED).epsilon == spent.of(*SERVER).epsilon
+    assert len(exceeded(promised, spent)) >= 2
+
+
+def test_receipts_that_cannot_be_are_refused() -> None:
+    good = receipts(POISSON, POPULATION, [[0]])
+    for bad in (replace(good[0], client=99), replace(good[0], round=5)):
+        with pytest.raises(FedveilError):
+            replay([bad], POPULATION, POISSON, 3, delta=1e-5, rounds=1)
+
+
+def test_a_private_method_has_spent_nothing_before_its_first_round() -> None:
+    spent = replay([], POPULATION, POISSON, 3, delta=1e-5, rounds=0)
+    assert spent.of(*SERVER).epsilon == 0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, math.nan, math.inf])
+def test_delta_must_be_a_probability(delta: float) -> None:
+    with pytest.raises(FedveilError, match="delta"):
+        plan(SMALL, POPULATION, 3, delta=delta)
+
+
+def test_other_bad_input() -> None:
+    for change in ({"rounds": -1}, {"rounds": 10**9}, {"participation": 0}, {"copies": 0}):
+        with pytest.raises(FedveilError):
+            plan(SMALL, POPULATION, 3, delta=1e-5, **change)
+    with pytest.raises(FedveilError):
+        plan(SMALL, Population(()), 3, delta=1e-5)
+    with pytest.raises(FedveilError):
+        plan(SMALL, POPULATION, 0, delta=1e-5)
+    with pytest.raises(FedveilError):
+        plan(replace(SMALL, batch=PoissonBatch(600)), POPULATION, 3, delta=1e-5)
+
+
+def test_tables_are_json_with_infinity_as_a_word() -> None:
+    table = plan(SMALL, POPULATION, 3, delta=1e-5, secondary=True)
+    text = json.dumps(table.to_dict(), allow_nan=False)
+    cells = json.loads(text)["guarantees"]
+    assert {"unit", "view", "relation", "epsilon", "delta", "accountant", "composition", "caveats"} <= cells[0].keys()
+    assert [cell["epsilon"] for cell in cells if cell["unit"] == "client"] == ["inf"] * 5
+    assert "record × server" in str(table)
+
+
+def test_no_infinity_without_a_reason_and_no_nonsense() -> None:
+    for epsilon in (math.inf, math.nan, -1.0):
+        with pytest.raises(FedveilError):
+            Guarantee(Unit.RECORD, View.SERVER, Relation.ADD_OR_REMOVE, epsilon, 1e-5, "PLD", "x")
+
+
+# Places that methods will have: noise on a client's upload, and at the server.
+
+EVERYONE = Sampling("all", 40, 40, 40, 1)
+UPLOAD = Declaration("upload", Unit.CLIENT, 1, 1.0, 2.0, 8.0, 0.0, EVERYONE)
+AT_SERVER = replace(UPLOAD, place="server")
+
+
+def route(
+    declaration: Declaration, unit: Unit, view: View, participation: Participation, rounds: int = 10
+) -> Route | Unprotected:
+    made = (((declaration,), rounds),)
+    return routes(Exposure(500, made, made), participation, unit, view, 1)[0]
+
+
+def test_noise_on_the_upload_protects_clients_from_the_device_outward() -> None:
+    visible = Participation(None, None)
+    assert isinstance(route(UPLOAD, Unit.CLIENT, View.ON_DEVICE, visible), Unprotected)
+    for view in (View.CLIENT, View.SERVER, View.PEER, View.RELEASED):
+        found = route(UPLOAD, Unit.CLIENT, view, visible)
+        assert isinstance(found, Route)
+        assert compose.describe(found.parts) == "10 × Gaussian(z = 4)"
+    halved = route(UPLOAD, Unit.RECORD, View.SERVER, visible)
+    assert isinstance(halved, Route)
+    assert compose.describe(halved.parts) == "10 × Gaussian(z = 2)"
+
+
+def test_noise_at_the_server_protects_only_from_those_behind_it() -> None:
+    coins, fixed, everyone = Participation(0.1, None), Participation(None, 0.1), Participation(None, 1.0)
+    for view in (View.ON_DEVICE, View.CLIENT, View.SERVER):
+        assert isinstance(route(AT_SERVER, Unit.CLIENT, view, coins), Unprotected)
+    expected = {
+        coins: "10 × Poisson(0.1) Gaussian(z = 4)",
+        fixed: "10 × WithoutReplacement(0.1) Gaussian(z = 2)",
+        everyone: "10 × Gaussian(z = 4)",
+    }
+    for participation, words in expected.items():
+        found = route(AT_SERVER, Unit.CLIENT, View.RELEASED, participation)
+        assert isinstance(found, Route)
+        assert compose.describe(found.parts) == words
+    record = route(AT_SERVER, Unit.RECORD, View.RELEASED, coins)
+    assert isinstance(record, Route)
+    assert compose.describe(record.parts) == "10 rounds × [drawn with probability 0.1: 1 × Gaussian(z = 2)]"
+
+
+def test_an_unknown_place_is_never_guessed() -> None:
+    found = route(replace(UPLOAD, place="moon"), Unit.CLIENT, View.RELEASED, Participation(None, None))
+    assert isinstance(found, Unprotected)
+    assert "moon" in found.reason

@@ -1,0 +1,173 @@
+"""What a run promises, what it spends, and budgets that hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedveil.accounting.table import Table
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Unit, View
+from fedveil.data.dataset import Dataset
+from fedveil.experiment import run as run_module
+from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.prepare import prepare
+from fedveil.experiment.privacy import calibrate_spec, promised, spent
+from fedveil.experiment.run import resume, run
+from fedveil.experiment.spec import resolve
+
+Settings = dict[str, Any]
+SERVER = (Unit.RECORD, View.SERVER)
+
+
+def epsilon(result: Any, unit: str = "record", view: str = "server") -> float:
+    (cell,) = [c for c in result.guarantees if (c["unit"], c["view"]) == (unit, view)]
+    return float(cell["epsilon"])
+
+
+def cohorts(directory: Path) -> list[list[int]]:
+    with Ledger(directory / "ledger.sqlite") as ledger:
+        return [cohort for _, _, cohort in ledger.rounds()]
+
+
+def test_everyone_in_every_round_spends_exactly_what_was_promised(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = {**tiny, "cohort": "everyone"}
+    result = run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    promise = promised(prepare(resolve("fed-cdp", settings), blobs), delta=1e-5)
+    for unit in Unit:
+        for view in View:
+            assert epsilon(result, unit, view) == promise.of(unit, view).epsilon
+
+
+def test_a_client_drawn_less_often_spends_less_than_the_worst_case(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    result = run("fed-cdp", {**tiny, "cohort.size": 1}, out=tmp_path / "run", workers=1, dataset=blobs)
+    promise = promised(prepare(resolve("fed-cdp", tiny), blobs), delta=1e-5)
+    assert 0 < epsilon(result) <= promise.of(*SERVER).epsilon
+    prepared = prepare(resolve("fed-cdp", {**tiny, "cohort.size": 1}), blobs)
+    with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
+        own = spent(prepared, ledger.receipts(), 4, 1e-5).per_client(*SERVER)
+    drawn = Counter(client for cohort in cohorts(tmp_path / "run") for client in cohort)
+    assert [value > 0 for value in own] == [drawn[client] > 0 for client in range(10)]
+
+
+def test_a_run_without_privacy_promises_nothing(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    result = run("fedavg", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert {cell["epsilon"] for cell in result.guarantees} == {"inf"}
+    assert json.loads((tmp_path / "run/result.json").read_text())["guarantees"] == result.guarantees
+
+
+def test_a_seeded_run_is_marked_in_every_cell(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    for name, seed, marked in (("a", 1, True), ("b", "none", False)):
+        result = run("fed-cdp", {**tiny, "seed": seed}, out=tmp_path / name, workers=1, dataset=blobs)
+        assert all(("not private: seeded" in cell["caveats"]) is marked for cell in result.guarantees)
+
+
+def test_a_run_that_spends_more_than_it_promised_is_stopped(
+    tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def modest(prepared: Any, *, delta: float) -> Table:
+        return promised(prepared, delta=delta, rounds=1)
+
+    monkeypatch.setattr(run_module, "promised", modest)
+    with pytest.raises(FedveilError, match="more was spent than promised"):
+        run("fed-cdp", {**tiny, "cohort": "everyone"}, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert not (tmp_path / "run/model.safetensors").exists()
+
+
+def budgeted(tiny: Settings, rounds: int, **changes: Any) -> Settings:
+    """A budget that lets a client take part exactly `rounds` times."""
+    settings = {**tiny, "stop.rounds": 12, **changes}
+    prepared = prepare(resolve("fed-cdp", settings), changes.pop("dataset", None) or BLOBS[0])
+    exact = promised(prepared, delta=1e-5, rounds=rounds).of(*SERVER).epsilon
+    return {**settings, "privacy.epsilon": exact * 1.0001}
+
+
+BLOBS: list[Dataset] = []
+
+
+@pytest.fixture(autouse=True)
+def _remember(blobs: Dataset) -> None:
+    BLOBS[:] = [blobs]
+
+
+def test_a_client_without_budget_is_not_drawn_again_and_the_run_goes_on(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = budgeted(tiny, rounds=3)
+    result = run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    taken = Counter(client for cohort in cohorts(tmp_path / "run") for client in cohort)
+    assert taken == dict.fromkeys(range(10), 3)
+    assert result.rounds == 8  # ten clients, three times each, four a round
+    assert epsilon(result) <= settings["privacy.epsilon"]
+
+
+def test_the_round_that_would_pass_the_budget_does_not_run(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    settings = budgeted(tiny, rounds=2, cohort="everyone")
+    assert run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs).rounds == 2
+    assert len(cohorts(tmp_path / "run")) == 2
+
+
+def test_an_interrupted_budgeted_run_remembers_what_was_spent(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    settings = {**budgeted(tiny, rounds=2, cohort="everyone"), "seed": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        original = Ledger.commit
+
+        def dying(self: Ledger, *arguments: Any) -> None:
+            original(self, *arguments)
+            raise KeyboardInterrupt
+
+        patch.setattr(Ledger, "commit", dying)
+        with pytest.raises(KeyboardInterrupt):
+            run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    result = resume(tmp_path / "run", workers=1, dataset=blobs)
+    assert result.rounds == 1  # the lost attempt was paid for
+    assert len(cohorts(tmp_path / "run")) == 2
+    assert epsilon(result) <= settings["privacy.epsilon"]
+
+
+def test_a_last_round_that_was_paid_for_but_lost_counts_as_spent(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = {**budgeted(tiny, rounds=2, cohort="everyone"), "seed": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        original, calls = Ledger.commit, [0]
+
+        def dying(self: Ledger, *arguments: Any) -> None:
+            original(self, *arguments)
+            calls[0] += 1
+            if calls[0] == 2:
+                raise KeyboardInterrupt
+
+        patch.setattr(Ledger, "commit", dying)
+        with pytest.raises(KeyboardInterrupt):
+            run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    result = resume(tmp_path / "run", workers=1, dataset=blobs)
+    assert result.rounds == 1
+    assert epsilon(result) == pytest.approx(settings["privacy.epsilon"], rel=1e-3)
+
+
+def test_a_budget_that_cannot_be_kept_is_refused_before_the_first_round(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    for method, view in (("fedavg", "server"), ("fed-cdp", "server")):
+        unit = "record" if method == "fedavg" else "client"
+        settings = {**tiny, "privacy.epsilon": 1.0, "privacy.view": view, "privacy.unit": unit}
+        with pytest.raises(FedveilError, match="budget"):
+            run(method, settings, out=tmp_path / method, workers=1, dataset=blobs)
+        assert not (tmp_path / method / "model.safetensors").exists()
+
+
+def test_a_calibrated_spec_keeps_its_target() -> None:
+    settings = {"data.name": "cancer", "batch": {"kind": "poisson", "size": 8}, "cohort.most": 2}
+    found, spec = calibrate_spec("fed-cdp", settings, 1.0, 1e-5, "record", "server", "noise")
+    assert 0.99 < found.guarantee.epsilon <= 1.0
+    assert spec.method.example is not None
+    assert spec.method.example.sigma == found.value
