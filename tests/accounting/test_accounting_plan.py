@@ -97,8 +97,8 @@ def test_noise_on_the_sum_leaves_the_device_bare() -> None:
 @pytest.mark.parametrize("silent", [True, False])
 def test_without_noise_every_cell_is_infinite_and_says_why(silent: bool) -> None:
     assert SMALL.example is not None
-    method = replace(FED_AVG, cohort=FixedSize(10)) if silent else replace(
-        SMALL, example=replace(SMALL.example, sigma=0.0)
+    method = (
+        replace(FED_AVG, cohort=FixedSize(10)) if silent else replace(SMALL, example=replace(SMALL.example, sigma=0.0))
     )
     table = plan(method, POPULATION, 3, delta=1e-5)
     assert len(table.guarantees) == len(Unit) * len(View)
@@ -140,12 +140,16 @@ def test_the_worst_client_makes_the_table_and_each_has_its_own() -> None:
 
 
 def test_epochs_make_small_clients_cheaper_or_dearer_and_the_worst_is_found() -> None:
-    method = replace(POISSON, local=LocalTraining(epochs=2))
+    method = replace(POISSON, local=LocalTraining(epochs=2), cohort=FixedSize(2))
     table = plan(method, Population((50, 60, 400, 1000, 20)), 3, delta=1e-5, rounds=10)
-    several = replace(method, cohort=FixedSize(2))
-    assert plan(several, Population((50, 60, 400, 1000, 20)), 3, delta=1e-5, rounds=10).of(*SERVER).epsilon == max(
-        table.per_client(*SERVER)
-    )
+    assert table.of(*SERVER).epsilon == max(table.per_client(*SERVER))
+
+
+def test_a_limit_of_the_sampler_is_used_without_being_told() -> None:
+    limited = plan(replace(POISSON, cohort=FixedSize(10, most=7)), POPULATION, 3, delta=1e-5)
+    assert limited.of(*SERVER).epsilon == plan(POISSON, POPULATION, 3, delta=1e-5, participation=7).of(*SERVER).epsilon
+    coins = plan(replace(POISSON, cohort=PoissonCohort(0.9, most=7)), POPULATION, 3, delta=1e-5)
+    assert coins.of(Unit.RECORD, View.RELEASED).composition == "700 × Poisson(0.01) Gaussian(z = 7.746)"
 
 
 def test_copies_of_a_record_count_once_each() -> None:

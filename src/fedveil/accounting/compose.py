@@ -180,6 +180,8 @@ def composed_pld(parts: Composition, coarsening: int = 1) -> library.PrivacyLoss
     """The PLD of a composition; None where none is known or the grid would be out of proportion."""
     if any(step.kind == "without-replacement" for term in parts for step, _ in term.steps):
         return None
+    if total_steps(parts) > losses.MOST_STEPS:
+        return None
     interval = grid_interval(parts, coarsening)
     if interval is None:
         return None
@@ -221,7 +223,8 @@ def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
             count += times
             mean += term.chance * times * min(single / 2, 1 / (2 * noise**2))
     interval = coarsening * min(math.sqrt(variance / count) / losses.POINTS_PER_DEVIATION, losses.COARSEST)
-    reach = 2 * mean + 20 * math.sqrt(min(variance, 1e8))
+    rounded = count * interval**2 / 4  # what the grid itself adds to the variance
+    reach = 2 * mean + rounded + 20 * math.sqrt(min(variance + rounded, 1e8))
     points = 2 * widest / interval
     small = points <= losses.LARGEST_STEP and reach / interval <= losses.LARGEST_GRID
     exact = interval >= losses.FINEST and count * points * losses.MADE_UP / interval <= losses.MOST_EXCESS

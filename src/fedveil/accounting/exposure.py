@@ -50,7 +50,7 @@ class Participation:
         """A limit on rounds makes the draws depend on one another, so no amplification is claimed with one."""
         if isinstance(cohort, Everyone):
             return Participation(None, 1.0)
-        if limit is not None:
+        if limit is not None or cohort.most is not None:
             return Participation(None, None)
         if isinstance(cohort, PoissonCohort):
             return Participation(cohort.rate, None) if cohort.rate < 1 else Participation(None, 1.0)

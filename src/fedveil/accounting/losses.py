@@ -25,7 +25,7 @@ Values = npt.NDArray[np.float64]
 POINTS_PER_DEVIATION = 20
 """Grid points per standard deviation of one step's loss: overestimates the loss variance by less than 0.1 %."""
 FINEST, COARSEST = 1e-8, 2e-3
-LARGEST_STEP, LARGEST_GRID = 150_000, 4_000_000
+LARGEST_STEP, LARGEST_GRID, MOST_STEPS = 150_000, 4_000_000, 10_000_000
 ROUNDING = 1e-13
 """Charged to δ for every composed step: bounds the rounding of the Fourier transform (≤ 2⁻⁵² · log₂ N · N · max p,
 about 6e-14 for any grid used here) and of one step's discretisation."""

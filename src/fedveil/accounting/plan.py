@@ -30,7 +30,7 @@ def plan(
     """What `method` promises to `population` over `rounds` rounds (all of the method's, if not stated).
 
     A cohort sampler may draw the same client every time, so each client is accounted as taking part in all rounds,
-    or in at most `participation` of them where the sampler enforces that. `copies` bounds how many clients hold a
+    or in at most `participation` of them where that is enforced (the sampler's own limit, if not stated). `copies` bounds how many clients hold a
     copy of the same record. `secondary` adds RDP and central-limit values to each cell.
     """
     exposures, setting = prepare(
@@ -62,6 +62,7 @@ def prepare(
 ) -> tuple[tuple[Exposure, ...], Setting]:
     """What `plan` computes its cells from: one exposure for each distinct number of records, and the setting."""
     total = method.rounds if rounds is None else rounds
+    participation = method.cohort.most if participation is None else participation
     _check(method, population, total, layers, delta, participation, copies)
     limit = total if participation is None else min(participation, total)
     exposures = []
@@ -99,6 +100,7 @@ def replay(
     round counts, also for clients that were not drawn; those rounds are read from the method, and only while every
     receipt says what the method declares. `participation` is the limit the sampler enforced, if any.
     """
+    participation = method.cohort.most if participation is None else participation
     _check(method, population, rounds, layers, delta, participation, copies)
     executed, faithful = _executed(receipts, method, population, layers, rounds)
     by_size = {records: _declared(method, records, layers, rounds) for records in sorted(set(population.records))}

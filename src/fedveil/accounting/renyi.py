@@ -25,6 +25,9 @@ ORDERS: Orders = np.array(
 ROUNDING = 1e-13
 """What rounding may have taken from (α − 1)·D_α of one step."""
 
+LITTLE_NOISE, LEAST_NOISE = 0.4, 0.05
+"""Below the first, only whole orders; below the second, sampling is taken to hide nothing."""
+
 _EXPECTED = "_compute_log_a_frac failed to converge"
 
 
@@ -74,10 +77,16 @@ def _poisson(rate: float, noise_multiplier: float) -> Orders:
 
 
 def _divergences(event: dp_accounting.DpEvent, relation: dp_accounting.NeighboringRelation) -> Orders:
-    with quiet(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        accountant = rdp.RdpAccountant(ORDERS, relation)
-        accountant.compose(event)
-    found: Orders = accountant.rdp
+    """With very little noise the series for fractional orders takes minutes, so only whole orders are computed."""
+    noise = event.event.noise_multiplier
+    wanted = (np.round(ORDERS) == ORDERS) | (noise >= LITTLE_NOISE)
+    wanted &= noise >= LEAST_NOISE
+    found: Orders = np.full(len(ORDERS), np.inf)
+    if wanted.any():
+        with quiet(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            accountant = rdp.RdpAccountant(ORDERS[wanted], relation)
+            accountant.compose(event)
+        found[wanted] = accountant.rdp
     sound = np.isfinite(found) & (found > -ROUNDING)
     raised: Orders = np.where(sound, np.maximum(found, 0.0) + ROUNDING / (ORDERS - 1), np.inf)
     return raised

@@ -111,7 +111,7 @@ def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -
             setting.delta,
             certified.accountant,
             compose.describe(route.parts),
-            route.caveats + setting.caveats,
+            setting.caveats + route.caveats,
             certified.reason,
         )
         if setting.secondary:

@@ -1,0 +1,138 @@
+"""What may still run, and settings that keep a target."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import pytest
+
+from fedveil.accounting import Budget, calibrate, plan
+from fedveil.accounting.budget import charge, eligible, may_spend, round_cost, rounds_left, spent_delta, spent_epsilon
+from fedveil.accounting.compose import Composition, certify
+from fedveil.accounting.exposure import Participation
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Population, Unit, View
+from fedveil.parts.batches import PoissonBatch, WithoutReplacement
+from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
+from fedveil.zoo import FED_AVG, FED_CDP
+
+POPULATION = Population((500,) * 20)
+SMALL = replace(FED_CDP, cohort=FixedSize(10))
+POISSON = replace(SMALL, batch=PoissonBatch(5))
+VISIBLE = Participation(None, None)
+BUDGET = Budget(0.3, 1e-5)
+
+
+def cost_of(budget: Budget, participation: Participation = VISIBLE) -> Composition:
+    return round_cost(POISSON.declare(0, 500, 3), 500, budget, participation)
+
+
+def test_the_round_that_would_exceed_does_not_run() -> None:
+    cost, spent, rounds = cost_of(BUDGET), (), 0
+    while may_spend(spent, cost, BUDGET):
+        spent, rounds = charge(spent, cost), rounds + 1
+    assert spent_epsilon(spent, BUDGET) <= 0.3 < spent_epsilon(charge(spent, cost), BUDGET)
+    assert rounds == rounds_left((), cost, BUDGET)
+    assert spent_delta(spent, BUDGET) <= 1e-5 < spent_delta(charge(spent, cost), BUDGET)  # Geyer's form
+    promised = plan(POISSON, POPULATION, 3, delta=1e-5, participation=rounds).of(Unit.RECORD, View.SERVER)
+    assert promised.epsilon == spent_epsilon(spent, BUDGET)
+
+
+def test_asking_again_after_each_round_is_quick() -> None:
+    costs = [cost_of(BUDGET)] * 1000
+    spent = [costs[0]] * 1000
+    eligible(spent, costs, BUDGET)
+    for round in range(1, 4):
+        start = time.perf_counter()
+        for client in range(round, 1000, 10):
+            spent[client] = charge(spent[client], costs[client])
+        found = eligible(spent, costs, BUDGET)
+        assert time.perf_counter() - start < 0.02
+        assert len(found) == 1000
+
+
+def test_exhausted_clients_are_left_out_and_others_go_on() -> None:
+    cost = cost_of(BUDGET)
+    full = cost
+    while may_spend(full, cost, BUDGET):
+        full = charge(full, cost)
+    assert eligible([full, cost, ()], [cost] * 3, BUDGET) == (1, 2)
+    assert eligible([full], [cost], BUDGET) == ()
+
+
+def test_against_a_hidden_cohort_every_round_costs_but_less() -> None:
+    released = Budget(0.1, 1e-5, Unit.RECORD, View.RELEASED)
+    hidden = cost_of(released, Participation(0.1, None))
+    assert rounds_left((), hidden, released) > rounds_left((), cost_of(released), released)
+
+
+def test_copies_of_records_use_the_budget_faster() -> None:
+    declared = POISSON.declare(0, 500, 3)
+    doubled = round_cost(declared, 500, BUDGET, VISIBLE, copies=2)
+    assert rounds_left((), doubled, BUDGET) == rounds_left((), cost_of(BUDGET), BUDGET) // 2
+
+
+def test_a_budget_nothing_can_keep_is_refused() -> None:
+    with pytest.raises(FedveilError, match=r"vacuous \(group of 500\)"):
+        cost_of(Budget(1.0, 1e-5, Unit.CLIENT, View.SERVER))
+    with pytest.raises(FedveilError, match="no mechanism adds noise"):
+        round_cost(FED_AVG.declare(0, 500, 3), 500, BUDGET, VISIBLE)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(-1.0, 1e-5), (math.nan, 1e-5), (math.inf, 1e-5), (1.0, 0.0), (1.0, 1.0)]
+)
+def test_impossible_budgets(epsilon: float, delta: float) -> None:
+    with pytest.raises(FedveilError):
+        Budget(epsilon, delta)
+
+
+@pytest.mark.parametrize("batch", [SMALL.batch, PoissonBatch(5), WithoutReplacement(5)])
+def test_the_least_noise_for_a_target(batch: PoissonBatch) -> None:
+    method, target = replace(SMALL, batch=batch), Budget(0.8227, 1e-5)
+    start = time.perf_counter()
+    found = calibrate(method, POPULATION, 3, target, participation=10)
+    assert time.perf_counter() - start < 5
+    assert found.guarantee.epsilon <= 0.8227
+    assert found.method.example is not None
+    less = replace(method, example=replace(found.method.example, sigma=found.value * (1 - 1.1e-3)))
+    assert plan(less, POPULATION, 3, delta=1e-5, participation=10).of(target.unit, target.view).epsilon > 0.8227
+
+
+def test_the_most_rounds_for_a_target() -> None:
+    target = Budget(0.4, 1e-5)
+    found = calibrate(POISSON, POPULATION, 3, target, solve="rounds")
+    assert found.method.rounds == found.value
+    assert plan(found.method, POPULATION, 3, delta=1e-5).of(target.unit, target.view).epsilon <= 0.4
+    longer = plan(POISSON, POPULATION, 3, delta=1e-5, rounds=int(found.value) + 1)
+    assert longer.of(target.unit, target.view).epsilon > 0.4
+
+
+def test_the_largest_cohort_for_a_target() -> None:
+    target = Budget(0.2, 1e-5, Unit.RECORD, View.RELEASED)
+    found = calibrate(replace(POISSON, cohort=PoissonCohort(0.1)), POPULATION, 3, target, solve="cohort")
+    assert found.guarantee.epsilon <= 0.2
+    more = replace(POISSON, cohort=PoissonCohort(found.value * 1.003))
+    assert plan(more, POPULATION, 3, delta=1e-5).of(target.unit, target.view).epsilon > 0.2
+    assert calibrate(POISSON, POPULATION, 3, Budget(1.0, 1e-5), solve="cohort").value == POPULATION.clients
+
+
+def test_what_cannot_be_solved_says_why() -> None:
+    for method, target, solve, words in [
+        (SMALL, Budget(1.0, 1e-5, Unit.CLIENT), "noise", "no noise can help"),
+        (replace(FED_AVG, cohort=FixedSize(10)), Budget(1.0, 1e-5), "noise", "exactly one mechanism"),
+        (SMALL, Budget(0.0, 1e-5), "noise", "no finite noise"),
+        (SMALL, Budget(1e-3, 1e-5), "rounds", "not even one round"),
+        (SMALL, Budget(1e-3, 1e-5), "cohort", "small enough"),
+        (replace(SMALL, cohort=Everyone()), Budget(1.0, 1e-5), "cohort", "no cohort to choose"),
+        (SMALL, Budget(1.0, 1e-5), "luck", "solve"),
+    ]:
+        with pytest.raises(FedveilError, match=words):
+            calibrate(method, POPULATION, 3, target, solve=solve)
+
+
+def test_a_budget_of_nothing_allows_nothing() -> None:
+    assert not may_spend((), cost_of(BUDGET), Budget(0.0, 1e-5))
+    assert certify((), 1e-5).epsilon == 0

@@ -1,0 +1,141 @@
+"""Mechanisms, bad numbers, and a library kept quiet without being gagged."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import replace
+
+import pytest
+from absl import logging as library_log
+from scipy.stats import binom
+
+from fedveil.accounting import losses, renyi
+from fedveil.accounting.compose import Term, certified_delta, certify, composition, describe
+from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
+from fedveil.accounting.guarantees import Relation
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Declaration, Sampling, Unit
+
+SAMPLING = Sampling("poisson", 500, 5, 30, 100)
+DECLARED = Declaration("example", Unit.RECORD, 100, 4.0, 8.0, 16.0, 4.0, SAMPLING)
+
+
+def test_steps_by_sampler() -> None:
+    ((step, count),) = sum_steps(DECLARED)
+    assert (step.kind, step.noise_multiplier, step.rate, count) == ("poisson", 2.0, 0.01, 100)
+    partition = replace(DECLARED, sampling=Sampling("partition", 500, 5, 5, 1))
+    assert sum_steps(partition) == ((Step("gaussian", 2.0), 1),)
+    everything = replace(DECLARED, sampling=Sampling("all", 500, 500, 500, 100))
+    assert sum_steps(everything) == ((Step("gaussian", 2.0), 100),)
+    fixed = replace(DECLARED, sampling=Sampling("without-replacement", 500, 5, 5, 100))
+    assert sum_steps(fixed) == ((Step("without-replacement", 1.0, 0.01), 100),)
+    assert relation_of(fixed.sampling) is Relation.REPLACE_ONE
+    assert row_steps(DECLARED) == ((Step("gaussian", 0.5), 100),)
+    assert row_steps(fixed) == ((Step("gaussian", 0.25), 100),)
+
+
+def test_overflow_is_rounded_up_and_never_down() -> None:
+    for cap in (5, 8, 12, 20, 40):
+        exact = float(binom.sf(cap - 1, 499, 0.01))
+        assert exact <= overflow_probability(replace(SAMPLING, cap=cap)) <= max(1e-9, 1.2 * exact)
+    assert overflow_probability(replace(SAMPLING, cap=500)) == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sum_std": 0.0},
+        {"sum_std": math.nan},
+        {"sum_std": math.inf},
+        {"sensitivity": 0.0},
+        {"sensitivity": math.nan},
+        {"steps": -1},
+        {"sampling": replace(SAMPLING, batch=501)},
+        {"sampling": replace(SAMPLING, kind="guess")},
+        {"sampling": replace(SAMPLING, cap=0)},
+        {"sampling": replace(SAMPLING, records=0)},
+    ],
+)
+def test_declarations_that_cannot_be_accounted(change: dict[str, float]) -> None:
+    with pytest.raises(FedveilError):
+        sum_steps(replace(DECLARED, **change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gaussian", 0.0),
+        ("gaussian", math.nan),
+        ("gaussian", -1.0),
+        ("gaussian", math.inf),
+        ("poisson", 1.0, 0.0),
+        ("poisson", 1.0, 1.01),
+        ("poisson", 1.0, math.nan),
+        ("poisson", 1.0, 0.5, 2.0),
+        ("laplace", 1.0),
+    ],
+)
+def test_steps_that_cannot_be(arguments: tuple[str, float]) -> None:
+    with pytest.raises(FedveilError):
+        Step(*arguments)
+
+
+def test_compositions_that_cannot_be() -> None:
+    step = Step("gaussian", 1.0)
+    for term in (Term(((step, -1),)), Term(((step, 1),), 1.5), Term(((step, 1),), 0.0), Term(((step, 1),), 1.0, -1)):
+        with pytest.raises(FedveilError):
+            composition(term)
+    with pytest.raises(FedveilError):
+        certify(composition(Term(((step, 1),))), 1.5)
+    for chance in (0.0, 1.5, math.nan):
+        with pytest.raises(FedveilError):
+            losses.seen_draw(losses.of_step(step, 1e-3), chance)
+        with pytest.raises(FedveilError):
+            losses.hidden_draw(losses.of_step(step, 1e-3), chance)
+
+
+def test_absurd_compositions_are_infinite_with_a_reason() -> None:
+    absurd = certify(composition(Term(((Step("poisson", 1.0, 0.01), 10**13),))), 1e-5)
+    assert absurd.epsilon == math.inf
+    assert "more than can be accounted" in absurd.reason
+    assert certified_delta(composition(Term(((Step("poisson", 1.0, 0.01), 10**13),))), 1.0) == 1
+    faint = certify(composition(Term(((Step("gaussian", 1e-5), 1),))), 1e-5)
+    assert faint.epsilon == math.inf
+    assert faint.reason
+
+
+def test_a_delta_below_double_precision_falls_back_to_renyi() -> None:
+    parts = composition(Term(((Step("poisson", 7.746, 0.01), 10_000),)))
+    usual, tiny = certify(parts, 1e-5), certify(parts, 1e-14)
+    assert (usual.accountant, tiny.accountant) == ("PLD", "RDP")
+    assert usual.epsilon < tiny.epsilon < math.inf
+
+
+def test_noise_that_differs_by_rounding_is_one_mechanism() -> None:
+    terms = [Term(((Step("poisson", 2.0 * (1 + k * 1e-16), 0.1), 5),), 0.5, 3) for k in range(5)]
+    found = composition(*terms)
+    assert len(found) == 1
+    assert describe(found) == "15 rounds × [drawn with probability 0.5: 5 × Poisson(0.1) Gaussian(z = 2)]"
+    assert describe(()) == "nothing was released"
+
+
+def test_only_the_expected_notices_are_kept_from_the_user(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("absl").addHandler(caplog.handler)
+    try:
+        with renyi.quiet():
+            library_log.warning("_compute_log_a_frac failed to converge after %d iterations", 3)
+            library_log.warning("Negative Renyi divergence of %s", -1)
+        library_log.warning("_compute_log_a_frac failed to converge after %d iterations", 4)
+    finally:
+        logging.getLogger("absl").removeHandler(caplog.handler)
+    heard = {record.getMessage() for record in caplog.records}
+    assert heard == {"Negative Renyi divergence of -1", "_compute_log_a_frac failed to converge after 4 iterations"}
+
+
+def test_negative_and_unfinished_renyi_orders_never_lower_epsilon() -> None:
+    step = Step("poisson", 0.5, 1e-7)
+    found = renyi.term_divergences(((step, 1),), 1.0, 1)
+    assert (found > 0).all()
+    assert renyi.epsilon_of(found * math.inf, 1e-5) == math.inf
+    assert renyi.delta_of(found * math.inf, 1.0) == 1.0
