@@ -15,7 +15,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: install
 	$(BIN)/fedveil data fetch mnist
-	$(BIN)/fedveil run --rounds 25
+	$(BIN)/fedveil run --rounds 40
 
 lint: install
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -84,8 +85,10 @@ def test_decay_has_the_multiplier_of_fed_cdp_in_every_round() -> None:
         assert falling.sum_std / falling.sensitivity == pytest.approx(fixed.sum_std / fixed.sensitivity)
 
 
-def test_fed_cdp_differs_from_fedavg_only_in_its_mechanism() -> None:
-    for part in ("cohort", "batch", "local", "aggregate", "stop"):
+def test_fed_cdp_differs_from_fedavg_only_in_its_mechanism_and_learning_rate() -> None:
+    assert replace(FED_CDP.local, rate=FED_AVG.local.rate) == FED_AVG.local
+    assert FED_CDP.local == FED_CDP_DECAY.local
+    for part in ("cohort", "batch", "aggregate", "stop"):
         assert getattr(FED_CDP, part) == getattr(FED_CDP_DECAY, part) == getattr(FED_AVG, part)
 
 

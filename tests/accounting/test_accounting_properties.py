@@ -20,7 +20,7 @@ from fedveil.zoo import FED_CDP
 GRID = 2e-3
 """Discretisation: two values computed on different grids may disagree by this much (relative)."""
 
-few = settings(max_examples=12)
+few = settings(max_examples=10)
 noises, rates, counts = st.floats(0.6, 20), st.floats(0.001, 0.9), st.integers(1, 3000)
 deltas = st.sampled_from([1e-7, 1e-6, 1e-5, 1e-3])
 
@@ -118,7 +118,7 @@ def test_plain_gaussians_are_one_gaussian(noise: float, count: int, delta: float
     assert many.epsilon == pytest.approx(once.epsilon, rel=1e-9)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(
     st.floats(1e-3, 1e3), st.floats(1e-9, 1), st.integers(1, 10**8), st.sampled_from([1e-300, 1e-12, 1e-5, 0.5, 0.999])
 )

@@ -165,6 +165,20 @@ def test_a_budget_that_cannot_be_kept_is_refused_before_the_first_round(
         assert not (tmp_path / method / "model.safetensors").exists()
 
 
+def test_copies_of_records_are_stated_with_what_all_of_them_cost(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    shared = {**tiny, "data.clients": 20, "cohort": "everyone"}  # 300 records, 30 each: every record twice
+    result = run("fed-cdp", shared, out=tmp_path / "run", workers=1, dataset=blobs)
+    alone = run("fed-cdp", {**shared, "data.clients": 10}, out=tmp_path / "alone", workers=1, dataset=blobs)
+    assert epsilon(result) == epsilon(alone)
+    stated = [caveat for cell in result.guarantees for caveat in cell["caveats"] if "for all copies together" in caveat]
+    assert len(stated) == 5  # record × every view
+    assert all(float(caveat.rpartition("= ")[2]) > epsilon(result) for caveat in stated if "peer" not in caveat)
+    assert not any("no record is held by more than one" in str(cell) for cell in result.guarantees)
+    assert any("no record is held by more than one" in str(cell) for cell in alone.guarantees)
+
+
 def test_a_calibrated_spec_keeps_its_target() -> None:
     settings = {"data.name": "cancer", "batch": {"kind": "poisson", "size": 8}, "cohort.most": 2}
     found, spec = calibrate_spec("fed-cdp", settings, 1.0, 1e-5, "record", "server", "noise")

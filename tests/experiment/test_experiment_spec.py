@@ -127,9 +127,9 @@ def test_an_override_may_choose_the_task_and_the_method() -> None:
 
 
 def test_a_mechanism_can_be_taken_away_and_given() -> None:
-    assert resolve("fed-cdp", {"example": "none"}).method == FED_AVG
-    noisy = resolve("fedavg", {"example": {"clip": {"bound": 4.0, "by": "layer"}, "sigma": 6.0, "noise": "row"}})
-    assert noisy.method == FED_CDP
+    assert resolve("fed-cdp", {"example": "none", "local.rate": 0.1}).method == FED_AVG
+    mechanism = {"clip": {"bound": 4.0, "by": "layer"}, "sigma": 6.0, "noise": "row"}
+    assert resolve("fedavg", {"example": mechanism, "local.rate": 0.002}).method == FED_CDP
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def plan(
     """What `method` promises to `population` over `rounds` rounds (all of the method's, if not stated).
 
     A cohort sampler may draw the same client every time, so each client is accounted as taking part in all rounds,
-    or in at most `participation` of them where that is enforced (the sampler's own limit, if not stated). `copies` bounds how many clients hold a
-    copy of the same record. `secondary` adds RDP and central-limit values to each cell.
+    or in at most `participation` of them where that is enforced (the sampler's own limit, if not stated).
+    `copies` bounds how many clients hold a copy of the same record. `secondary` adds RDP and central-limit values.
     """
     exposures, setting = prepare(
         method,

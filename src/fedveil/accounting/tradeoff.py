@@ -9,7 +9,6 @@ distributions: δ(ε) = max over α of 1 − f(α) − e^ε·α, and back, f(α)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import dp_accounting
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as library
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from fedveil.accounting import losses
 from fedveil.accounting.compose import gaussian_delta, gaussian_epsilon
@@ -27,14 +26,6 @@ from fedveil.core.errors import FedveilError
 Values = npt.NDArray[np.float64]
 
 
-def _levels() -> Values:
-    """Type-I errors, dense where curves are steep."""
-    tails = np.logspace(-12, -2, 600)
-    inner = ndtr(np.linspace(ndtri(0.01), ndtri(0.99), 1500))
-    return np.unique(np.concatenate(([0.0], tails, inner, 1 - tails, [1.0])))
-
-
-LEVELS = _levels()
 LOSSES = 60.0
 """Curves hold likelihood ratios from e^−60 to e^60."""
 
@@ -89,7 +80,9 @@ def gaussian(mean: float) -> Curve:
         raise FedveilError(f"μ: must be a number that is not negative, not {mean}")
     if mean == 0:
         return identity()
-    return _from_divergence(lambda epsilon: _gaussian_deltas(mean, epsilon), _symmetric_losses(mean))
+    epsilons = np.linspace(0, min(mean * mean / 2 + 9 * mean, LOSSES), 2001)
+    deltas = np.clip(_gaussian_deltas(mean, epsilons), 0.0, 1.0)
+    return _from_divergences(deltas, deltas, epsilons)
 
 
 def _gaussian_deltas(mean: float, epsilons: Values) -> Values:
@@ -97,29 +90,26 @@ def _gaussian_deltas(mean: float, epsilons: Values) -> Values:
     return found
 
 
-def _symmetric_losses(mean: float) -> Values:
-    reach = min(mean * mean / 2 + 9 * mean, LOSSES)
-    return np.linspace(-reach, reach, 4001)
+def _from_divergences(remove: Values, add: Values, epsilons: Values) -> Curve:
+    """The polygon below f that δ(ε) of both directions give at finitely many ε ≥ 0.
 
-
-def _from_divergence(deltas: Callable[[Values], Values], epsilons: Values) -> Curve:
-    """f(α) = max over ε of 1 − δ(ε) − e^ε·α: only finitely many ε are tried, so the result is a lower bound."""
-    heights, slopes = 1 - np.clip(deltas(epsilons), 0.0, 1.0), np.exp(epsilons)
-    found = np.zeros_like(LEVELS)
-    for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
-        found = np.maximum(found, np.max(heights[part, None] - slopes[part, None] * LEVELS, axis=0))
-    return _below(LEVELS, np.clip(found, 0.0, 1 - LEVELS), deltas, epsilons)
-
-
-def _below(levels: Values, errors: Values, deltas: Callable[[Values], Values], epsilons: Values) -> Curve:
-    """A polygon through points of a convex curve lies above it between them; it is lowered by the largest gap."""
-    middles = (levels[1:] + levels[:-1]) / 2
-    heights, slopes = 1 - np.clip(deltas(epsilons), 0.0, 1.0), np.exp(epsilons)
-    true = np.zeros_like(middles)
-    for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
-        true = np.maximum(true, np.max(heights[part, None] - slopes[part, None] * middles, axis=0))
-    gap = float(np.max((errors[1:] + errors[:-1]) / 2 - true))
-    return convex(levels, np.maximum(errors - 2 * max(gap, 0.0), 0.0))
+    f(α) ≥ 1 − δ_remove(ε) − e^ε·α and f(α) ≥ e^(−ε)·(1 − δ_add(ε) − α); the second form spares the first one's
+    cancellation at negative ε.
+    """
+    slopes = np.concatenate((np.exp(-epsilons[::-1]), np.exp(epsilons)))
+    heights = np.concatenate((np.exp(-epsilons[::-1]) * (1 - add[::-1]), 1 - remove))
+    # Lines no higher than a flatter one never show; without them the polygon is still a lower bound.
+    kept = heights > np.concatenate(([0.0], np.maximum.accumulate(heights)[:-1]))
+    heights, slopes = heights[kept], slopes[kept]
+    if len(heights) == 0:
+        return Curve(np.array([0.0, 1.0]), np.array([0.0, 0.0]))
+    distinct = np.append(np.diff(slopes) > 0, True)
+    heights, slopes = heights[distinct], slopes[distinct]
+    crossings = np.diff(heights) / np.diff(slopes)
+    levels = np.concatenate(([0.0], crossings[::-1], [heights[0] / slopes[0], 1.0]))
+    errors = np.concatenate(([heights[-1]], (heights[:-1] - slopes[:-1] * crossings)[::-1], [0.0, 0.0]))
+    inside = (levels >= 0) & (levels <= 1)
+    return convex(levels[inside], np.minimum(errors[inside], 1 - levels[inside]))
 
 
 def subsampled(curve: Curve, rate: float) -> Curve:
@@ -179,15 +169,11 @@ def _one_way(curve: Curve, interval: float) -> pld_pmf.PLDPmf:
 def from_pld(pld: library.PrivacyLossDistribution) -> Curve:
     """The curve of a privacy loss distribution: the lower of its two directions, made convex."""
     remove, add = losses.directions(pld)
-    curves = [_from_divergence(way.deltas, _thinned(way.losses)) for way in (remove, add)]
-    first, second = curves[0], curves[1].inverse()
-    levels = np.union1d(first.levels, second.levels)
-    return convex(levels, np.minimum(first(levels), second(levels)))
-
-
-def _thinned(values: Values) -> Values:
-    kept = values[np.abs(values) <= LOSSES]
-    return kept[:: max(1, len(kept) // 4000)]
+    highest = min(LOSSES, max(float(remove.losses[-1]), float(add.losses[-1]), 0.0) + remove.interval)
+    epsilons = np.linspace(0, highest, 4001)
+    found = _from_divergences(remove.deltas(epsilons), add.deltas(epsilons), epsilons)
+    levels = np.union1d(found.levels, found.inverse().levels)
+    return convex(levels, np.minimum(found(levels), found.inverse()(levels)))
 
 
 def composed(curve: Curve, times: int, interval: float = 1e-3) -> Curve:

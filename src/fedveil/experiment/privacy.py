@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from fedveil.accounting.budget import Budget
 from fedveil.accounting.calibrate import Calibration, calibrate
 from fedveil.accounting.claims import Claim, claims
+from fedveil.accounting.guarantees import Guarantee
 from fedveil.accounting.plan import plan, replay
-from fedveil.accounting.table import Table, exceeded
+from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
 from fedveil.experiment.files import RunFiles, disk_errors
@@ -77,32 +78,53 @@ def cells(table: Table) -> list[dict[str, Any]]:
 
 def promised(prepared: Prepared, *, delta: float, rounds: int | None = None, secondary: bool = False) -> Table:
     """The unit × view table of the spec, worst case over clients."""
-    return plan(
-        prepared.spec.method,
-        prepared.sites.population,
-        prepared.layout.group_count,
-        delta=delta,
-        rounds=rounds,
-        participation=prepared.spec.method.cohort.most,
-        copies=prepared.partition.max_copies,
-        seeded=prepared.streams.seeded,
-        secondary=secondary,
+    return _stating_copies(
+        lambda copies: plan(
+            prepared.spec.method,
+            prepared.sites.population,
+            prepared.layout.group_count,
+            delta=delta,
+            rounds=rounds,
+            copies=copies,
+            seeded=prepared.streams.seeded,
+            secondary=secondary,
+        ),
+        prepared.partition.max_copies,
     )
 
 
 def spent(prepared: Prepared, receipts: Sequence[Receipt], rounds: int, delta: float) -> Table:
     """The table of what really ran."""
-    return replay(
-        receipts,
-        prepared.sites.population,
-        prepared.spec.method,
-        prepared.layout.group_count,
-        delta=delta,
-        rounds=rounds,
-        participation=prepared.spec.method.cohort.most,
-        copies=prepared.partition.max_copies,
-        seeded=prepared.streams.seeded,
+    return _stating_copies(
+        lambda copies: replay(
+            receipts,
+            prepared.sites.population,
+            prepared.spec.method,
+            prepared.layout.group_count,
+            delta=delta,
+            rounds=rounds,
+            copies=copies,
+            seeded=prepared.streams.seeded,
+        ),
+        prepared.partition.max_copies,
     )
+
+
+def _stating_copies(table: Callable[[int], Table], copies: int) -> Table:
+    """A record is one example of one client. Where several clients hold copies, every cell says what all cost."""
+    one = table(1)
+    if copies == 1:
+        return one
+    every = table(copies)
+
+    def stated(cell: Guarantee) -> Guarantee:
+        words = f"records are copied: up to {copies} clients hold the same one"
+        if cell.unit is Unit.RECORD and cell.finite:
+            together = every.of(cell.unit, cell.view).epsilon
+            words = f"speaks of one client's copy; {words}, and for all copies together ε = {together:.4g}"
+        return replace(cell, caveats=tuple(words if caveat == NO_COPIES else caveat for caveat in cell.caveats))
+
+    return replace(one, guarantees=tuple(map(stated, one.guarantees)))
 
 
 def claimed(prepared: Prepared, delta: float) -> tuple[Claim, ...]:
