@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from fedveil.cli import main
+from fedveil.experiment.ledger import Ledger
 
 CANCER = ["--set", "data.name=cancer", "--seed", "1"]
 
@@ -97,6 +99,50 @@ def test_data_show_draws_a_picture(call: Any) -> None:
     assert Path("cancer-random.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_account_prints_the_table_and_the_claim_for_a_spec_and_what_was_spent_for_a_run(call: Any) -> None:
+    code, out, _ = call("account", "fed-cdp", *CANCER[:2], "--json")
+    assert code == 0
+    told = json.loads(out)
+    assert len(told["guarantees"]) == 10
+    assert {"unit", "view", "relation", "epsilon", "delta", "accountant", "composition", "caveats"} <= set(
+        told["guarantees"][0]
+    )
+    assert {"unit", "view", "epsilon", "delta", "source"} <= set(told["claimed"][0])
+    assert "inf" in {cell["epsilon"] for cell in told["guarantees"]}
+    assert call("run", "fed-cdp", *CANCER[:2], "--rounds", "2", "--workers", "1", "--out", "here")[0] == 0
+    code, out, _ = call("account", "here", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert len(told["per_client"]["epsilon"]) == 100
+    assert len(told["promised"]) == 10
+    code, out, _ = call("account", "here", "--all-accountants")
+    assert "spent" in out
+    assert "clients' own record × server" in out
+    assert "RDP" in out
+
+
+def test_account_draws_epsilon_over_rounds(call: Any) -> None:
+    code, out, _ = call("account", "fed-cdp", *CANCER[:2], "--curve", "rounds", "--out", "curve.png")
+    assert code == 0
+    assert "picture: curve.png" in out
+    assert Path("curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("solve", ["noise", "rounds", "cohort"])
+def test_calibrate_answers_and_writes_a_spec_that_keeps_the_target(call: Any, solve: str) -> None:
+    settings = ["--set", "data.name=cancer", "--set", 'batch={kind="poisson",size=8}']
+    settings += ["--set", 'cohort={kind="poisson",rate=0.1}'] if solve == "cohort" else []
+    view = "released" if solve == "cohort" else "server"
+    target = ["--epsilon", "0.3" if solve == "cohort" else "1.5", "--delta", "1e-5", "--view", view]
+    code, out, err = call("calibrate", "fed-cdp", *settings, *target, "--solve", solve, "--out", "mine.toml", "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    assert answer["guarantee"]["epsilon"] <= float(target[1])
+    told = json.loads(call("account", "mine.toml", "--json")[1])
+    (cell,) = [c for c in told["guarantees"] if (c["unit"], c["view"]) == ("record", view)]
+    assert cell["epsilon"] == pytest.approx(answer["guarantee"]["epsilon"], rel=1e-6)
+
+
 MISTAKES: list[tuple[list[str], str]] = [
     (["run", "fed-cpd"], "neither a method"),
     (["run", "missing.toml"], "missing.toml: can't be read"),
@@ -119,6 +165,13 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["data", "fetch", "atlantis"], "unknown data set 'atlantis'"),
     (["data", "show", "cancer", "--partition", "slices"], "data.partition: kind must be one of"),
     (["frobnicate"], "No such command"),
+    (["account", *CANCER[:2], "--delta", "1.5"], "delta: must lie strictly between 0 and 1"),
+    (["account", *CANCER[:2], "--delta", "nan"], "delta: must lie strictly between 0 and 1"),
+    (["run", *CANCER, "--set", "privacy.delta=0"], "privacy.delta: must be above 0 and below 1"),
+    (["run", *CANCER, "--set", "privacy.view=nobody"], "privacy.view: must be on_device or client or server"),
+    (["calibrate", "fedavg", *CANCER[:2], "--epsilon", "1"], "calibration: needs exactly one mechanism"),
+    (["calibrate", *CANCER[:2], "--epsilon", "-1"], "epsilon: must be a number that is not negative"),
+    (["calibrate", *CANCER[:2]], "Missing option '--epsilon'"),
     (["run", "--workers", "many"], "not a valid integer"),
 ]
 
@@ -189,6 +242,45 @@ def test_a_killed_run_leaves_no_workers_behind_and_resumes_to_the_same_model(tmp
     assert process.returncode == 0
     assert fedveil("run", "fed-cdp", *CANCER, "--rounds", "40", "--out", "whole", cwd=tmp_path).returncode == 0
     assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def kill_at_random(tmp_path: Path, kills: int) -> None:
+    """Kill a run again and again; the ledger must always hold every round whose model was published."""
+    moments = random.Random(1)
+    command = ["run", "fed-cdp", "--set", "data.name=cancer", "--rounds", "100000", "--workers", "1", "--out", "cut"]
+    for _ in range(kills):
+        process = start(*command, cwd=tmp_path)
+        before = published(tmp_path / "cut")
+        for _ in range(1200):
+            if published(tmp_path / "cut") > before or process.poll() is not None:
+                break
+            time.sleep(0.02)
+        time.sleep(moments.random() * 0.3)
+        assert process.poll() is None, process.communicate()[1]
+        process.kill()
+        process.communicate(timeout=30)
+        rounds = published(tmp_path / "cut")
+        assert rounds > before
+        with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
+            ledger.check_covers(rounds)
+            paid = {(receipt.round, receipt.client) for receipt in ledger.receipts()}
+            drawn = {(round, client) for round, _, cohort in ledger.rounds() for client in cohort}
+        assert paid == drawn
+        command = ["resume", "cut", "--workers", "1"]
+
+
+def published(directory: Path) -> int:
+    checkpoints = sorted((directory / "checkpoints").glob("round-*.safetensors"))
+    return int(checkpoints[-1].stem.removeprefix("round-")) if checkpoints else 0
+
+
+def test_a_kill_never_makes_the_ledger_claim_less_than_was_published(tmp_path: Path) -> None:
+    kill_at_random(tmp_path, kills=3)
+
+
+@pytest.mark.slow
+def test_many_kills_never_make_the_ledger_claim_less_than_was_published(tmp_path: Path) -> None:
+    kill_at_random(tmp_path, kills=40)
 
 
 def children(pid: int) -> list[int]:

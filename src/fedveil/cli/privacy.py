@@ -30,7 +30,7 @@ def account_command(
 ) -> None:
     """Print what a method, a spec or a run guarantees: of what, against whom."""
     from fedveil.experiment.privacy import account, draw_curve
-    from fedveil.report.guarantees import claim_lines, table_lines
+    from fedveil.report.guarantees import claim_lines, client_lines, table_lines
 
     found = account(source, parse_settings(settings), delta=delta, secondary=all_accountants)
     picture = None
@@ -42,7 +42,8 @@ def account_command(
         return
     told = found.to_dict()
     lines = table_lines("promised", told.get("promised", told["guarantees"]))
-    lines += table_lines("spent", told["guarantees"]) if "promised" in told else []
+    if "per_client" in told:
+        lines += table_lines("spent", told["guarantees"]) + client_lines(told["per_client"])
     click.echo("\n".join(lines + claim_lines(told["claimed"])))
     if picture is not None:
         click.echo(f"picture: {picture}")

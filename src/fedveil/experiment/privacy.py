@@ -10,7 +10,7 @@ from typing import Any
 from fedveil.accounting.budget import Budget
 from fedveil.accounting.calibrate import Calibration, calibrate
 from fedveil.accounting.claims import Claim, claims
-from fedveil.accounting.guarantees import Guarantee
+from fedveil.accounting.guarantees import Guarantee, plain_number
 from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.core.errors import FedveilError
@@ -37,6 +37,12 @@ class Account:
         found: dict[str, Any] = {"guarantees": cells(self.spent or self.promised)}
         if self.spent is not None:
             found["promised"] = cells(self.promised)
+            own = self.spent.per_client(Unit.RECORD, View.SERVER)
+            found["per_client"] = {
+                "unit": "record",
+                "view": "server",
+                "epsilon": [plain_number(value) for value in own],
+            }
         return {**found, "claimed": [claim.to_dict() for claim in self.claims]}
 
 

@@ -42,6 +42,16 @@ def _secondary(cell: Cell) -> list[str]:
     ]
 
 
+def client_lines(own: Mapping[str, Any]) -> list[str]:
+    """Each client's own spending, as far as a few numbers can tell."""
+    values = sorted(math.inf if value == "inf" else value for value in own["epsilon"])
+    middle, untouched = values[len(values) // 2], sum(value == 0 for value in values)
+    return [
+        f"clients' own {own['unit']} × {own['view']}: least ε = {values[0]:.4g}, median {middle:.4g},"
+        f" most {values[-1]:.4g}; {untouched} of {len(values)} have spent nothing"
+    ]
+
+
 def claim_lines(claims: Sequence[Cell]) -> list[str]:
     """What the papers say, never without the difference."""
     return [
