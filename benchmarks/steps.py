@@ -130,7 +130,7 @@ def compare(name: str, repeats: int, clients: int, steps: int) -> dict[str, Any]
 
 def scaling(repeats: int) -> dict[str, Any]:
     """One worker against all cores, and time per client as the cohort grows."""
-    workload, steps = WORKLOADS["mnist"], 30
+    workload, steps = WORKLOADS["mnist"], 100
     job = workload.job(private=True, population=400, cohort=400, steps=steps)
     samples: dict[str, list[float]] = {"one": [], "all": []}
     growth: dict[int, list[float]] = {50: [], 100: [], 200: [], 400: []}
@@ -143,6 +143,7 @@ def scaling(repeats: int) -> dict[str, Any]:
                 times.append(ours(every, workload, clients, steps))
     return {
         "cores": CORES,
+        "steps": steps,
         "speed_up": round(statistics.median(samples["one"]) / statistics.median(samples["all"]), 2),
         "microseconds_by_cohort": {str(k): round(statistics.median(v), 1) for k, v in growth.items()},
     }
