@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fedveil.core.types import Population, Receipt
-from fedveil.engine.receipts import ReceiptMismatch, check_receipts
+from fedveil.engine.receipts import ReceiptMismatch, as_declared, check_receipts
 from fedveil.zoo import FED_AVG, FED_CDP
 
 POPULATION = Population(records=(500, 400, 300))
@@ -18,7 +18,7 @@ def receipts() -> list[Receipt]:
     made = []
     for client in (0, 2):
         (declared,) = FED_CDP.declare(ROUND, POPULATION.records[client], LAYERS)
-        made.append(Receipt(ROUND, client, declared, declared.sum_std * 1.005, declared.steps * COORDINATES))
+        made.append(Receipt(ROUND, client, declared, True, declared.steps * COORDINATES))
     return made
 
 
@@ -53,20 +53,22 @@ def test_another_sampling_is_refused() -> None:
         check([first, replace(second, did=wrong)])
 
 
-@pytest.mark.parametrize("level", [0.0, 0.5, 0.9, 1.1, float("nan")])
-def test_noise_of_another_level_is_refused(level: float) -> None:
+def test_noise_that_was_not_confirmed_is_refused() -> None:
     first, second = receipts()
     with pytest.raises(ReceiptMismatch, match="measured"):
-        check([first, replace(second, measured_std=second.did.sum_std * level)])
+        check([first, replace(second, confirmed=False)])
 
 
-def test_a_small_deviation_shared_by_many_clients_is_refused() -> None:
-    population = Population(records=(500,) * 400)
-    (declared,) = FED_CDP.declare(ROUND, 500, LAYERS)
-    made = [Receipt(ROUND, client, declared, declared.sum_std * 0.99, 100 * COORDINATES) for client in range(400)]
-    with pytest.raises(ReceiptMismatch, match="measured"):
-        check_receipts(FED_CDP, population, ROUND, range(400), made, layers=LAYERS, coordinates=COORDINATES)
-    check_receipts(FED_CDP, population, ROUND, [0], made[:1], layers=LAYERS, coordinates=COORDINATES)
+@pytest.mark.parametrize("level", [0.0, 0.5, 0.9, 1.1, 2.0, float("nan"), float("inf")])
+def test_noise_of_another_level_is_not_as_declared(level: float) -> None:
+    assert not as_declared((3.0 * level) ** 2, 3.0, 20_000)
+
+
+def test_noise_of_the_declared_level_is_as_declared() -> None:
+    assert as_declared(9.0, 3.0, 20_000)
+    assert as_declared(9.0 * 1.03, 3.0, 20_000)
+    assert as_declared(0.0, 0.0, 20_000)
+    assert not as_declared(1e-9, 0.0, 20_000)
 
 
 def test_too_few_noise_coordinates_are_refused() -> None:

@@ -16,9 +16,10 @@ from fedveil.data.dataset import Dataset
 from fedveil.experiment import run as run_module
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import prepare
-from fedveil.experiment.privacy import calibrate_spec, promised, spent
+from fedveil.experiment.privacy import account, calibrate_spec, promised, spent
 from fedveil.experiment.run import resume, run
 from fedveil.experiment.spec import resolve
+from fedveil.report.guarantees import rounded_up
 
 Settings = dict[str, Any]
 SERVER = (Unit.RECORD, View.SERVER)
@@ -152,6 +153,48 @@ def test_a_last_round_that_was_paid_for_but_lost_counts_as_spent(
     result = resume(tmp_path / "run", workers=1, dataset=blobs)
     assert result.rounds == 1
     assert epsilon(result) == pytest.approx(settings["privacy.epsilon"], rel=1e-3)
+
+
+def test_a_round_is_paid_for_before_its_clients_hear_of_it(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+
+        def dying(*arguments: Any, **keywords: Any) -> Any:
+            raise KeyboardInterrupt
+
+        patch.setattr("fedveil.engine.batched.local_work", dying)
+        with pytest.raises(KeyboardInterrupt):
+            run("fed-cdp", {**tiny, "seed": "none"}, out=tmp_path / "run", workers=1, dataset=blobs)
+    with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
+        (drawn,) = ledger.rounds()
+        assert [(r.client, r.confirmed) for r in ledger.receipts()] == [(client, False) for client in drawn[2]]
+
+
+def test_receipts_of_a_finished_run_are_confirmed_and_hold_no_function_of_the_noise(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    first, second = ({**tiny, "seed": seed} for seed in (1, 2))
+    seen = []
+    for name, settings in (("a", first), ("b", second)):
+        run("fed-cdp", {**settings, "cohort": "everyone"}, out=tmp_path / name, workers=1, dataset=blobs)
+        with Ledger(tmp_path / name / "ledger.sqlite") as ledger:
+            seen.append(ledger.receipts())
+    assert all(receipt.confirmed for receipt in seen[0])
+    assert seen[0] == seen[1]  # other noise, the same receipts
+
+
+def test_accounting_a_run_without_its_ledger_is_refused(tmp_path: Path) -> None:
+    run("fed-cdp", {"data.name": "cancer"}, rounds=1, out=tmp_path / "run", workers=1)
+    assert account(tmp_path / "run").spent is not None
+    (tmp_path / "run/ledger.sqlite").unlink()
+    with pytest.raises(FedveilError, match="the ledger is missing"):
+        account(tmp_path / "run")
+
+
+def test_printed_numbers_are_never_below_the_certificate() -> None:
+    assert rounded_up(6.32231) == "6.323"
+    assert rounded_up(0.453) == "0.453"
+    assert rounded_up(25.0600001) == "25.07"
+    assert rounded_up(123456.0) == "1.235e+05"
 
 
 def test_a_budget_that_cannot_be_kept_is_refused_before_the_first_round(

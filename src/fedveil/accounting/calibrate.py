@@ -160,19 +160,24 @@ def _cohort(
         return evaluate(candidate).epsilon <= target.epsilon
 
     if isinstance(method.cohort, FixedSize):
-        size = largest(lambda size: keeps(_changed(method, cohort=FixedSize(size))), population.clients)
+        fixed = method.cohort  # with its limit, without which the answer would not hold
+        size = largest(lambda size: keeps(_changed(method, cohort=replace(fixed, size=size))), population.clients)
         if size == 0:
             raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
-        return size, _changed(method, cohort=FixedSize(size))
+        return size, _changed(method, cohort=replace(fixed, size=size))
     if not isinstance(method.cohort, PoissonCohort):
         raise FedveilError("calibration: everyone takes part, so there is no cohort to choose")
-    whole, least = _changed(method, cohort=PoissonCohort(1.0)), 1e-6
-    if keeps(whole):
-        return 1.0, whole
-    if not keeps(_changed(method, cohort=PoissonCohort(least))):
+    coins, least = method.cohort, 1e-6
+
+    def at(rate: float) -> Method:
+        return _changed(method, cohort=replace(coins, rate=rate))
+
+    if keeps(at(1.0)):
+        return 1.0, at(1.0)
+    if not keeps(at(least)):
         raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
     low, high = least, 1.0
     while high > low * (1 + TOLERANCE):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if keeps(_changed(method, cohort=PoissonCohort(middle))) else (low, middle)
-    return low, _changed(method, cohort=PoissonCohort(low))
+        low, high = (middle, high) if keeps(at(middle)) else (low, middle)
+    return low, at(low)

@@ -26,7 +26,6 @@ from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
 Rounds = tuple[tuple[tuple[Declaration, ...], int], ...]
 """What was declared for a round, with the number of such rounds."""
 
-ON_DEVICE_POISSON = "a record's row must not show by its absence: how many rows a Poisson batch has is not hidden"
 HIDDEN = (
     "who takes part is decided by coins that this view never sees; ε holds over those coins, and for a client known"
     " to have been drawn the server row holds"
@@ -121,18 +120,15 @@ def _route(
     if len(relations) > 1:
         raise FedveilError(f"{place}: rounds accounted under different relations cannot be composed")
     relation = relations.pop() if relations else Relation.ADD_OR_REMOVE
-    return Route(composition(*terms), relation, _caveats(rounds, relation, view, hidden))
+    return Route(composition(*terms), relation, _caveats(relation, view, hidden))
 
 
 def _copies(unit: Unit, copies: int) -> int:
     return copies if unit is Unit.RECORD else 1
 
 
-def _caveats(rounds: Rounds, relation: Relation, view: View, hidden: bool) -> tuple[str, ...]:
-    kinds = {declaration.sampling.kind for declarations, _ in rounds for declaration in declarations}
+def _caveats(relation: Relation, view: View, hidden: bool) -> tuple[str, ...]:
     found = []
-    if view is View.ON_DEVICE and "poisson" in kinds:
-        found.append(ON_DEVICE_POISSON)
     if relation is Relation.REPLACE_ONE and view is not View.ON_DEVICE:
         found.append(REPLACED)
     if hidden:
@@ -173,6 +169,8 @@ def _example(declaration: Declaration, view: View) -> Counted | Unprotected:
         return sum_steps(declaration)
     if declaration.row_std == 0:
         return Unprotected("noise is added once per batch, so single examples' gradients are seen without any")
+    if declaration.sampling.kind == "poisson":
+        return Unprotected("the noise of a Poisson batch is drawn on its sum, and how many rows it has would show")
     return row_steps(declaration)
 
 

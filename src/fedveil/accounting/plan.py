@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fedveil.accounting.exposure import Exposure, Participation, Rounds
 from fedveil.accounting.guarantees import check_delta
@@ -89,6 +89,7 @@ def replay(
     *,
     delta: float,
     rounds: int,
+    attempts: Sequence[int] | None = None,
     participation: int | None = None,
     copies: int = 1,
     seeded: bool = False,
@@ -98,12 +99,19 @@ def replay(
 
     Views that see who took part are accounted from the receipts alone. For views to which the cohort is hidden every
     round counts, also for clients that were not drawn; those rounds are read from the method, and only while every
-    receipt says what the method declares. `participation` is the limit the sampler enforced, if any.
+    receipt says what the method declares. `attempts` lists the rounds that were begun, a repeated one as often as it
+    was (each once, if not given). `participation` is the limit the sampler enforced, if any.
     """
     participation = method.cohort.most if participation is None else participation
     _check(method, population, rounds, layers, delta, participation, copies)
     executed, faithful = _executed(receipts, method, population, layers, rounds)
-    by_size = {records: _declared(method, records, layers, rounds) for records in sorted(set(population.records))}
+    begun = range(rounds) if attempts is None else attempts
+    if any(not 0 <= round < rounds for round in begun) or not set(range(rounds)) <= set(begun):
+        raise FedveilError(f"attempts: they are not those of the {rounds} rounds that ran")
+    by_size = {
+        records: _grouped(method.declare(round, records, layers) for round in begun)
+        for records in sorted(set(population.records))
+    }
     distinct: dict[Exposure, int] = {}
     exposure_of = []
     for client, records in enumerate(population.records):
@@ -218,4 +226,6 @@ def _check(
     count("copies", copies)
     if participation is not None:
         count("participation", participation)
+        if isinstance(method.cohort, Everyone):
+            raise FedveilError("participation: everyone takes part in every round, so there is no limit")
     method.check(population)

@@ -73,16 +73,17 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a mechanism really did: its declaration as executed, and the noise as measured on the tensors.
+    """What a mechanism really did: its declaration as executed, and whether the noise was seen on the tensors.
 
-    `measured_std` is the root mean square of (after − before) over the coordinates of the first step.
+    `confirmed` says that the noise measured where it was added has the declared size. Only this bit leaves the client:
+    the measured value is a function of the noise, and whoever held it beside the update could test for a record.
     `draws` counts the Gaussian coordinates added over all steps.
     """
 
     round: int
     client: int
     did: Declaration
-    measured_std: float
+    confirmed: bool
     draws: int
 
 

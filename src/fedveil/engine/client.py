@@ -18,12 +18,16 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Observation, Receipt, Taps, View
 from fedveil.engine.general import scale_rows, sum_rows
 from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
+from fedveil.engine.receipts import as_declared
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 
 NO_TAPS = Taps()
+
+MEASURED_COORDINATES = 20_000
+"""How many noise coordinates of a client's round are measured."""
 
 
 @dataclass(frozen=True)
@@ -159,19 +163,19 @@ class Sanitiser:
         self._method, self._mechanism, self._round, self._batch = method, mechanism, round, batch
         self._bound = mechanism.clip.at(round, method.rounds)
         self._steps, self._draws = 0, 0
-        self._measured = torch.zeros(0)
+        self._squares, self._seen = torch.zeros((), dtype=torch.float64), 0
         self.factors: Factors = partial(mechanism.clip.factors, bound=self._bound)
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place."""
-        before = sums.clone() if self._steps == 0 else None
+        before = sums.clone() if self._measuring else None
         self._mechanism.add_to_sums(sums, bound=self._bound, batch=self._batch, source=noise, addresses=addresses)
         self._tally(before, sums, sums.shape[-1])
         return sums
 
     def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on every clipped row `[K, B, P]`, in place; their sum carries the declared noise."""
-        before = rows.sum(dim=1) if self._steps == 0 else None
+        before = rows.sum(dim=1) if self._measuring else None
         self._mechanism.add_to_rows(rows, bound=self._bound, source=noise, addresses=addresses)
         self._tally(before, rows.sum(dim=1) if before is not None else rows, rows.shape[1] * rows.shape[2])
         return rows
@@ -180,14 +184,27 @@ class Sanitiser:
     def noises_rows(self) -> bool:
         return self._mechanism.noise == "row"
 
+    @property
+    def _measuring(self) -> bool:
+        """Until enough coordinates were seen for half the noise to be told from all of it."""
+        return self._seen < MEASURED_COORDINATES
+
     def _tally(self, before: Tensor | None, after: Tensor, coordinates: int) -> None:
         if before is not None:
-            self._measured = (after - before).square().mean(dim=-1).sqrt()
+            self._squares = self._squares + (after - before).double().square().sum(dim=-1)
+            self._seen += before.shape[-1]
         self._steps += 1
         self._draws += coordinates if self._mechanism.sigma > 0 else 0
 
+    def _confirmed(self) -> list[bool]:
+        """Whether each client's noise had the declared size; the sizes themselves stay here."""
+        declared = self._mechanism.sum_std(self._bound, self._batch)
+        means = (self._squares / max(self._seen, 1)).tolist()
+        return [as_declared(mean, declared, self._seen) for mean in means]
+
     def receipts(self, clients: Sequence[int], records: Sequence[int], layers: int) -> tuple[Receipt, ...]:
         """What was done to each client, from what was executed."""
+        confirmed = self._confirmed()
         return tuple(
             Receipt(
                 round=self._round,
@@ -199,7 +216,7 @@ class Sanitiser:
                     steps=self._steps,
                     sampling=self._method.batch.sampling(held, self._steps),
                 ),
-                measured_std=float(self._measured[k]),
+                confirmed=confirmed[k],
                 draws=self._draws,
             )
             for k, (client, held) in enumerate(zip(clients, records, strict=True))

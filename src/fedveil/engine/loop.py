@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,9 +69,11 @@ def rounds(
     streams: Streams,
     taps: Taps = NO_TAPS,
     admission: Admission | None = None,
+    pay: Callable[[int, Sequence[int]], None] = lambda round, cohort: None,
 ) -> Iterator[Closed]:
     """Train from `state` to the method's end, one closed round at a time.
 
+    `pay` is told of every round before anything is sent to its clients, when nothing of it can have been seen yet.
     `admission` decides who may still be drawn (by default the method's limit of rounds); when nobody may, it ends.
     Raises when a round's receipts do not match the method's declaration, before the round is handed out.
     """
@@ -84,6 +86,7 @@ def rounds(
         if not candidates:
             return
         cohort, broadcast = open_round(method, state, candidates, streams)
+        pay(state.round, cohort)
         tally, observations = Tally(layout.size, layout.group_count), list[Observation]()
         for uploads in runtime.train(broadcast, cohort, taps):
             tally.add(uploads)

@@ -152,6 +152,11 @@ class RunFiles:
         except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
             raise FedveilError(f"{path}: the checkpoint can't be read ({error})") from None
 
+    def published_rounds(self) -> int:
+        """How many rounds' models were published."""
+        paths = self._checkpoint_paths()
+        return int(paths[-1].stem.removeprefix("round-")) if paths else 0
+
     def _checkpoint_paths(self) -> list[Path]:
         return sorted(self.checkpoints.glob("round-*.safetensors"))
 

@@ -1,4 +1,4 @@
-"""The ledger: what every round really spent, on disk before the model it pays for is published.
+"""The ledger: what every round spends, on disk before the round is sent to its clients.
 
 Rows are only ever added. A round that is repeated after a crash is a new attempt; the earlier attempt stays, because
 nobody can prove that nothing of it was seen. The ledger may therefore claim more than was published, never less.
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS rounds (
 CREATE TABLE IF NOT EXISTS declarations (id INTEGER PRIMARY KEY, declaration TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS receipts (
     round_id INTEGER NOT NULL REFERENCES rounds, client INTEGER NOT NULL,
-    declaration_id INTEGER NOT NULL REFERENCES declarations, measured_std REAL NOT NULL, draws INTEGER NOT NULL);
+    declaration_id INTEGER NOT NULL REFERENCES declarations, confirmed INTEGER NOT NULL, draws INTEGER NOT NULL);
 """
 
 
@@ -69,7 +69,10 @@ class Ledger:
         self._connection.close()
 
     def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
-        """Write a round's receipts and sync them to the disk. Only after this may its model be published."""
+        """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.
+
+        From then on somebody may see something of it, whatever happens to this process.
+        """
         if any(receipt.round != round for receipt in receipts):
             raise FedveilError(f"{self._path}: receipts of another round were given for round {round}")
         with self._errors(), self._transaction() as database:
@@ -84,7 +87,16 @@ class Ledger:
                     known[receipt.did] = _declaration_id(database, receipt.did)
             database.executemany(
                 "INSERT INTO receipts VALUES (?, ?, ?, ?, ?)",
-                [(row.lastrowid, r.client, known[r.did], r.measured_std, r.draws) for r in receipts],
+                [(row.lastrowid, r.client, known[r.did], r.confirmed, r.draws) for r in receipts],
+            )
+
+    def confirm(self, round: int, receipts: Sequence[Receipt]) -> None:
+        """Mark the last attempt of `round` as executed as declared."""
+        with self._errors(), self._transaction() as database:
+            (row,) = database.execute("SELECT max(id) FROM rounds WHERE round = ?", (round,)).fetchone()
+            database.executemany(
+                "UPDATE receipts SET confirmed = ?, draws = ? WHERE round_id = ? AND client = ?",
+                [(receipt.confirmed, receipt.draws, row, receipt.client) for receipt in receipts],
             )
 
     def rounds(self) -> list[tuple[int, int, list[int]]]:
@@ -98,14 +110,14 @@ class Ledger:
         last = " WHERE attempt = (SELECT max(attempt) FROM rounds AS other WHERE other.round = rounds.round)"
         with self._errors():
             rows = self._connection.execute(
-                "SELECT round, client, declaration, measured_std, draws FROM receipts"
+                "SELECT round, client, declaration, confirmed, draws FROM receipts"
                 " JOIN rounds ON rounds.id = round_id JOIN declarations ON declarations.id = declaration_id"
                 + (last if published else "")
                 + " ORDER BY receipts.rowid"
             ).fetchall()
             return [
-                Receipt(round, client, _declaration(json.loads(declaration)), measured, draws)
-                for round, client, declaration, measured, draws in rows
+                Receipt(round, client, _declaration(json.loads(declaration)), bool(confirmed), draws)
+                for round, client, declaration, confirmed, draws in rows
             ]
 
     def check_covers(self, rounds: int) -> None:

@@ -68,13 +68,15 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Accou
     files.check()
     prepared = prepare(resolve(files.spec))
     delta = prepared.spec.privacy.delta if delta is None else delta
+    if not files.ledger.is_file():
+        raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
     with Ledger(files.ledger) as ledger:
+        ledger.check_covers(files.published_rounds())
         receipts, rounds = ledger.receipts(), ledger.rounds()
     done = 1 + max((round for round, _, _ in rounds), default=-1)
     promise = promised(prepared, delta=delta, secondary=secondary)
-    return Account(
-        files.directory.name, prepared, promise, spent(prepared, receipts, done, delta), claimed(prepared, delta)
-    )
+    total = spent(prepared, receipts, done, delta, attempts=[round for round, _, _ in rounds])
+    return Account(files.directory.name, prepared, promise, total, claimed(prepared, delta))
 
 
 def cells(table: Table) -> list[dict[str, Any]]:
@@ -99,8 +101,10 @@ def promised(prepared: Prepared, *, delta: float, rounds: int | None = None, sec
     )
 
 
-def spent(prepared: Prepared, receipts: Sequence[Receipt], rounds: int, delta: float) -> Table:
-    """The table of what really ran."""
+def spent(
+    prepared: Prepared, receipts: Sequence[Receipt], rounds: int, delta: float, attempts: Sequence[int] | None = None
+) -> Table:
+    """The table of what really ran; `attempts` are all rounds that were begun, repeated ones as often as they were."""
     return _stating_copies(
         lambda copies: replay(
             receipts,
@@ -109,6 +113,7 @@ def spent(prepared: Prepared, receipts: Sequence[Receipt], rounds: int, delta: f
             prepared.layout.group_count,
             delta=delta,
             rounds=rounds,
+            attempts=attempts,
             copies=copies,
             seeded=prepared.streams.seeded,
         ),
@@ -174,6 +179,7 @@ def calibrate_spec(
         prepared.layout.group_count,
         target,
         solve=solve,
-        participation=spec.method.cohort.most,
     )
-    return found, replace(spec, method=found.method)
+    answer = replace(spec, method=found.method)
+    stated = promised(replace(prepared, spec=answer), delta=target.delta).of(target.unit, target.view)
+    return replace(found, guarantee=stated), answer

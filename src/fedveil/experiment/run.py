@@ -7,7 +7,7 @@ import platform
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ import torch
 from fedveil.accounting.budget import Budget
 from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
+from fedveil.core.types import Receipt
 from fedveil.data.dataset import Dataset
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission, Limited
@@ -146,6 +147,7 @@ def _train_rounds(
         runtime,
         prepared.streams,
         admission=_admission(prepared, ledger, state),
+        pay=lambda round, cohort: ledger.commit(round, cohort, _declared(prepared, round, cohort)),
     ):
         state = closed.state
         event = _event(closed)
@@ -153,13 +155,23 @@ def _train_rounds(
             evaluation = runtime.evaluate(state)
             event |= {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
-        # The order matters: pay, note, publish. After a crash anywhere in between, the ledger claims at least what
-        # was published, and the events of published rounds are complete.
-        ledger.commit(closed.round, closed.cohort, closed.receipts)
+        # The order matters. The round was paid for before its clients heard of it; now it is confirmed, noted and
+        # published. After a crash anywhere, the ledger claims at least what anybody has seen.
+        ledger.confirm(closed.round, closed.receipts)
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
         _report(reporter, event, method.rounds)
     return _finish(prepared, files, ledger, state, runtime.evaluate(state), promise)
+
+
+def _declared(prepared: Prepared, round: int, cohort: Sequence[int]) -> list[Receipt]:
+    """What `round` will do to its cohort, not yet confirmed."""
+    records, layers = prepared.sites.population.records, prepared.layout.group_count
+    return [
+        Receipt(round, client, declaration, confirmed=False, draws=0)
+        for client in cohort
+        for declaration in prepared.spec.method.declare(round, records[client], layers)
+    ]
 
 
 def _admission(prepared: Prepared, ledger: Ledger, state: ServerState) -> Admission:
@@ -198,7 +210,7 @@ def _finish(
     check_promise(promise, spent(prepared, published, state.round, delta))
     # A round that was paid for but never published, after which nobody could pay again, is spent all the same.
     paid = max([state.round, *(receipt.round + 1 for receipt in receipts)])
-    total = spent(prepared, receipts, paid, delta)
+    total = spent(prepared, receipts, paid, delta, attempts=[round for round, _, _ in ledger.rounds()])
     events = [event for event in files.read_events() if event["event"] == "round"]
     result = Result(
         run=files.directory,

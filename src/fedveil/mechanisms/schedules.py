@@ -107,7 +107,7 @@ def schedule(value: Schedule | float) -> Schedule:
     return Constant(float(value))
 
 
-def check_values(name: str, schedule: Schedule, rounds: int) -> None:
+def check_values(name: str, schedule: Schedule, rounds: int, smallest: float = SMALLEST) -> None:
     """Refuse a schedule that leaves the range in which single-precision arithmetic is safe.
 
     All schedules rise or fall throughout, so the first and the last round tell.
@@ -117,5 +117,5 @@ def check_values(name: str, schedule: Schedule, rounds: int) -> None:
             value = schedule.at(round, rounds)
         except OverflowError:
             value = math.inf
-        if not SMALLEST <= value <= LARGEST:
-            raise FieldError(name, f"is {value:g} in round {round}; it must stay between {SMALLEST:g} and {LARGEST:g}")
+        if not smallest <= value <= LARGEST:
+            raise FieldError(name, f"is {value:g} in round {round}; it must stay between {smallest:g} and {LARGEST:g}")

@@ -13,6 +13,14 @@ from matplotlib.figure import Figure
 Cell = Mapping[str, Any]
 
 
+def rounded_up(epsilon: float) -> str:
+    """Four digits, never below the certificate."""
+    if epsilon <= 0 or not math.isfinite(epsilon):
+        return f"{epsilon:.4g}"
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return f"{math.ceil(epsilon / unit - 1e-9) * unit:.4g}"
+
+
 def table_lines(title: str, guarantees: Sequence[Cell]) -> list[str]:
     """One line per cell; caveats that all cells share are said once, below."""
     if all(cell["epsilon"] == "inf" for cell in guarantees):
@@ -29,7 +37,7 @@ def _line(cell: Cell, shared: Sequence[str]) -> str:
     if cell["epsilon"] == "inf":
         value, words = "ε = ∞", [cell["reason"]]
     else:
-        value, words = f"ε = {cell['epsilon']:.4g}", [cell["composition"], cell["relation"], cell["accountant"]]
+        value, words = f"ε = {rounded_up(cell['epsilon'])}", [cell["composition"], cell["relation"], cell["accountant"]]
         words += [caveat for caveat in cell["caveats"] if caveat not in shared]
     return f"  {cell['unit']:7}× {cell['view']:10} {value:12} {'; '.join(words)}"
 

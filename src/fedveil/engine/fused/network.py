@@ -64,7 +64,7 @@ class Fused:
             finite = _finite(norms, losses)
             doubtful, counted = _clients_with_any(~finite), finite & present
         norms = torch.where(counted.unsqueeze(-1), norms, 0.0)
-        scales = factors(norms) * batch.weights.unsqueeze(-1)
+        scales = factors(norms) * torch.where(counted, batch.weights, 0.0).unsqueeze(-1)
         by_group = scales.permute(2, 0, 1).contiguous()
         for stage, shelf in zip(self._stages, shelves, strict=False):
             if isinstance(stage, Layer):
