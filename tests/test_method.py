@@ -39,13 +39,13 @@ def test_noise_on_examples_that_claims_to_protect_clients_is_refused() -> None:
 
 
 def test_without_a_mechanism_nothing_is_declared() -> None:
-    assert Method().declare(0, 500, 3) == ()
+    assert Method().declare(0, 500, 3, 1000) == ()
 
 
 def test_the_declaration_follows_round_records_and_layers() -> None:
     method = Method(example=NOISY, stop=Stop(5), local=LocalTraining(epochs=2), batch=PartitionBatch(5))
     for round, bound in enumerate((6.0, 5.0, 4.0, 3.0, 2.0)):
-        assert method.declare(round, 60, 4) == (
+        assert method.declare(round, 60, 4, 1000) == (
             Declaration(
                 place="example",
                 unit=Unit.RECORD,
@@ -60,7 +60,7 @@ def test_the_declaration_follows_round_records_and_layers() -> None:
 
 
 def test_a_full_batch_declares_the_clients_own_size() -> None:
-    (declared,) = Method(example=NOISY, batch=FullBatch()).declare(0, 36, 1)
+    (declared,) = Method(example=NOISY, batch=FullBatch()).declare(0, 36, 1, 1000)
     assert declared.sampling == Sampling("all", 36, 36, 36, uses=100)
     assert declared.sum_std == pytest.approx(36.0 * 6)
 
@@ -69,7 +69,7 @@ def test_a_full_batch_declares_the_clients_own_size() -> None:
 def test_the_declared_steps_are_the_steps_that_are_made(records: int, size: int, epochs: int | None) -> None:
     for batch in (PartitionBatch(size), WithoutReplacement(size), PoissonBatch(size)):
         method = Method(example=NOISY, batch=batch, local=LocalTraining(steps=17, epochs=epochs))
-        (declared,) = method.declare(0, records, 2)
+        (declared,) = method.declare(0, records, 2, 1000)
         assert declared.steps == method.local_steps(records) == (17 if epochs is None else epochs * (records // size))
         assert declared.sampling == batch.sampling(records, declared.steps)
 

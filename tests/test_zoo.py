@@ -13,18 +13,32 @@ from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import FullBatch, PartitionBatch
-from fedveil.parts.cohorts import FixedSize
+from fedveil.parts.cohorts import FixedSize, PoissonCohort
 from fedveil.parts.optimisers import Sgd
 from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY, FED_SGD, ZOO, named
 
 
 def test_the_names_lead_to_the_methods() -> None:
-    assert {name: named(name) for name in ZOO} == {
-        "fedsgd": FED_SGD,
-        "fedavg": FED_AVG,
-        "fed-cdp": FED_CDP,
-        "fed-cdp-decay": FED_CDP_DECAY,
-    }
+    assert named("fedavg") is FED_AVG
+    assert named("fed-cdp") is FED_CDP
+    assert list(ZOO) == [
+        "fedsgd",
+        "fedavg",
+        "fed-sdp",
+        "fed-sdp-client",
+        "fed-cdp",
+        "fed-cdp-decay",
+        "fed-cdp-batch",
+        "fed-cdp-calibrated",
+        "geyer",
+        "geyer-private",
+        "ldp-sgd",
+        "ldp-sgd-poly",
+        "ldp-sgd-quantile",
+        "ldp-sgd-median",
+        "prifedsync",
+        "dssgd",
+    ]
 
 
 def test_every_entry_says_what_it_is_in_one_line() -> None:
@@ -35,7 +49,7 @@ def test_every_entry_says_what_it_is_in_one_line() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_list() -> None:
-    with pytest.raises(FedveilError, match=r"^method: there is no method 'fedfoo'; there are fedsgd, fedavg, fed-cdp,"):
+    with pytest.raises(FedveilError, match=r"^method: there is no method 'fedfoo'; there are fedsgd, fedavg, fed-sdp,"):
         named("fedfoo")
 
 
@@ -54,7 +68,7 @@ def test_fedsgd_is_one_gradient_of_everything_a_client_holds() -> None:
 @pytest.mark.parametrize("name", ["fedsgd", "fedavg"])
 def test_the_methods_without_privacy_declare_no_noise(name: str) -> None:
     assert named(name).example is None
-    assert named(name).declare(0, 500, 3) == ()
+    assert named(name).declare(0, 500, 3, 1000) == ()
 
 
 def test_fed_cdp_clips_every_example_layer_by_layer_at_4_with_noise_6_on_every_row() -> None:
@@ -62,7 +76,7 @@ def test_fed_cdp_clips_every_example_layer_by_layer_at_4_with_noise_6_on_every_r
     assert example is not None
     assert example.clip == Clip(Constant(4.0), by="layer")
     assert (example.sigma, example.noise, example.unit) == (6.0, "row", Unit.RECORD)
-    (declared,) = FED_CDP.declare(57, 500, 3)
+    (declared,) = FED_CDP.declare(57, 500, 3, 1000)
     assert (declared.bound, declared.steps, declared.sampling.batch, declared.sampling.uses) == (4.0, 100, 5, 1)
     assert declared.row_std == 24.0
     assert declared.sum_std == pytest.approx(24.0 * math.sqrt(5))
@@ -74,14 +88,14 @@ def test_fed_cdp_decay_lets_the_clip_fall_from_6_to_2_and_keeps_sigma() -> None:
     assert example is not None
     assert example.clip == Clip(Linear(6.0, 2.0), by="layer")
     assert (example.sigma, example.noise) == (6.0, "row")
-    bounds = [FED_CDP_DECAY.declare(round, 500, 3)[0].bound for round in range(100)]
+    bounds = [FED_CDP_DECAY.declare(round, 500, 3, 1000)[0].bound for round in range(100)]
     assert (bounds[0], bounds[-1]) == (6.0, 2.0)
     assert bounds == sorted(bounds, reverse=True)
 
 
 def test_decay_has_the_multiplier_of_fed_cdp_in_every_round() -> None:
     for round in (0, 41, 99):
-        (fixed,), (falling,) = FED_CDP.declare(round, 500, 3), FED_CDP_DECAY.declare(round, 500, 3)
+        (fixed,), (falling,) = FED_CDP.declare(round, 500, 3, 1000), FED_CDP_DECAY.declare(round, 500, 3, 1000)
         assert falling.sum_std / falling.sensitivity == pytest.approx(fixed.sum_std / fixed.sensitivity)
 
 
@@ -95,5 +109,7 @@ def test_fed_cdp_differs_from_fedavg_only_in_its_mechanism_and_learning_rate() -
 @pytest.mark.parametrize("name", ZOO)
 def test_every_method_runs_on_the_papers_mnist_population_and_not_on_too_few_clients(name: str) -> None:
     named(name).check(Population((500,) * 1000))
+    if isinstance(named(name).cohort, PoissonCohort):
+        return
     with pytest.raises(FedveilError, match="cohort"):
         named(name).check(Population((500,) * 99))

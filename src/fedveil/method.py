@@ -4,43 +4,106 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Declaration, Population, Unit
+from fedveil.core.types import Declaration, Population, Sampling, Unit
+from fedveil.mechanisms.adaptive import CohortMedian
+from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
-from fedveil.mechanisms.schedules import check_values
+from fedveil.mechanisms.schedules import Schedule, check_values
 from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
+from fedveil.parts.compression import Compression
 from fedveil.parts.local import LocalTraining
+from fedveil.parts.personal import Attention, Personalisation, Shared
 from fedveil.parts.stopping import Stop
+
+ONE_UPDATE = Sampling("all", records=1, batch=1, cap=1, uses=1)
+"""A client's whole update, as noise on it or on the sum of the cohort sees it."""
+
+SMALLEST_BOUND = 1e-12
+"""Below this, squares of single-precision numbers vanish and a norm can no longer be measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """A composition of parts. The engine executes it and the accountant reads it; there is no second description.
 
-    `example` sanitises each example's gradient inside the client's training; None trains without privacy.
+    Three places can add noise, each None where it does not: `example` sanitises each example's gradient inside the
+    client's training; `upload` clips and noises the finished update on the client; `server` clips every update that
+    arrives and noises their sum. `compress` drops part of the update before it is sent, after all noise.
     """
 
     cohort: Cohort = field(default_factory=lambda: FixedSize(100))
     batch: BatchSampler = field(default_factory=lambda: PartitionBatch(5))
     local: LocalTraining = field(default_factory=LocalTraining)
     example: Gaussian | None = None
+    upload: Gaussian | None = None
+    compress: Compression | None = None
     aggregate: Aggregation = field(default_factory=Aggregation)
+    server: Gaussian | None = None
+    personal: Personalisation = field(default_factory=Shared)
     stop: Stop = field(default_factory=Stop)
 
     def __post_init__(self) -> None:
-        if self.example is not None and self.example.unit is not Unit.RECORD:
-            raise FedveilError("example.unit: noise on single examples protects records, so it must be 'record'")
         check_values("local.rate", self.local.rate, self.rounds)
         check_values("aggregate.rate", self.aggregate.rate, self.rounds)
-        if self.example is not None:
-            # Below this, squares of single-precision numbers vanish and a norm can no longer be measured.
-            check_values("example.clip.bound", self.example.clip.bound, self.rounds, smallest=1e-12)
+        for place, mechanism in self.mechanisms.items():
+            unit = Unit.RECORD if place == "example" else Unit.CLIENT
+            if mechanism.unit is not unit:
+                what = "single examples" if place == "example" else "a client's whole update"
+                raise FedveilError(f"{place}.unit: noise on {what} protects a {unit}, so it must be '{unit}'")
+            self._check_mechanism(place, mechanism)
+        if self.upload is not None and self.upload.noise != "sum":
+            raise FedveilError("upload.noise: an update is one row, so its noise is that of the sum: 'sum'")
+        if len([place for place, mechanism in self.mechanisms.items() if mechanism.adaptive is not None]) > 1:
+            raise FedveilError("server.clip.bound: only one bound of a method can follow the norms")
+        if self.server is not None and not isinstance(self.personal, Shared):
+            raise FedveilError(
+                f"personal: noise at the server protects the global model, but '{self.personal.kind}' models are made"
+                " from updates without it and never pass through it; put the noise on the client (example or upload)"
+            )
+
+    def _check_mechanism(self, place: str, mechanism: Gaussian) -> None:
+        check_values(f"{place}.course", mechanism.course, self.rounds)
+        adaptive = mechanism.adaptive
+        if isinstance(mechanism.clip.bound, Schedule):
+            check_values(f"{place}.clip.bound", mechanism.clip.bound, self.rounds, smallest=SMALLEST_BOUND)
+            return
+        if place == "example":
+            raise FedveilError(
+                "example.clip.bound: a bound that follows the norms is for whole updates, not for examples"
+            )
+        if place == "upload" and isinstance(adaptive, CohortMedian):
+            raise FedveilError(
+                "upload.clip.bound: a client does not know the other clients' norms; use it at the server"
+            )
+        for round in (0, self.rounds - 1):
+            try:
+                mechanism.at(round, self.rounds)
+            except FieldError as error:
+                raise FedveilError(f"{place}.clip.bound.{error}") from None
 
     @property
     def rounds(self) -> int:
         return self.stop.rounds
+
+    @property
+    def mechanisms(self) -> dict[str, Gaussian]:
+        """The places that add noise (or clip), in the order in which they act."""
+        places = {"example": self.example, "upload": self.upload, "server": self.server}
+        return {place: mechanism for place, mechanism in places.items() if mechanism is not None}
+
+    @property
+    def uploads_add_up(self) -> bool:
+        """Whether only the plain sum of the uploads goes on: nothing is done to single ones, nobody gets them mixed."""
+        return self.compress is None and self.server is None and not isinstance(self.personal, Attention)
+
+    @property
+    def adaptive_clip(self) -> Clip | None:
+        """The clip whose bound follows the norms, if there is one."""
+        return next((found.clip for found in self.mechanisms.values() if found.adaptive is not None), None)
 
     def local_steps(self, records: int) -> int:
         """L for a client that holds `records` records."""
@@ -48,7 +111,8 @@ class Method:
 
     def check(self, population: Population) -> None:
         """Refuse what this population cannot give."""
-        self.cohort.check(population.clients)
+        for round in (0, self.rounds - 1):
+            self.cohort.at(round, self.rounds).check(population.clients)
         for client, records in enumerate(population.records):
             if records < 1:
                 raise FedveilError(f"data: client {client} holds no records")
@@ -58,20 +122,25 @@ class Method:
                     f" which holds {records} records"
                 )
 
-    def declare(self, round: int, records: int, layers: int) -> tuple[Declaration, ...]:
-        """What every noise-adding mechanism does in `round` to a client of `records` records.
+    def declare(
+        self, round: int, records: int, layers: int, clients: int, bound: float | None = None
+    ) -> tuple[Declaration, ...]:
+        """What every noise-adding mechanism does in `round` to a client of `records` records, one of `clients`.
 
-        `layers` is M, the number of layers of the model, which per-layer clipping counts.
+        `layers` is M, the number of layers of the model, which per-layer clipping counts. `bound` is the value of a
+        bound that follows the norms; without it the declaration is in units of its start, with the same multipliers.
         """
-        if self.example is None:
-            return ()
-        steps = self.local_steps(records)
-        return (
-            self.example.declare(
-                place="example",
-                bound=self.example.clip.at(round, self.rounds),
-                layers=layers,
-                steps=steps,
-                sampling=self.batch.sampling(records, steps),
-            ),
-        )
+        found = []
+        for place, mechanism in self.mechanisms.items():
+            now = mechanism.at(round, self.rounds, bound)
+            if place == "example":
+                steps = self.local_steps(records)
+                sampling = self.batch.sampling(records, steps)
+                found.append(now.declare(place=place, layers=layers, steps=steps, sampling=sampling))
+            else:
+                rows = self.cohort.at(round, self.rounds).divisor(clients) if place == "server" else 1.0
+                adds_up = place == "upload" and self.uploads_add_up
+                found.append(
+                    now.declare(place=place, layers=layers, steps=1, sampling=ONE_UPDATE, rows=rows, adds_up=adds_up)
+                )
+        return tuple(found)

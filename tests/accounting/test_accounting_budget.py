@@ -10,9 +10,10 @@ import pytest
 from fedveil.accounting import Budget, calibrate, plan
 from fedveil.accounting.budget import charge, eligible, may_spend, round_cost, rounds_left, spent_delta, spent_epsilon
 from fedveil.accounting.compose import Composition, certify
-from fedveil.accounting.exposure import Participation
+from fedveil.accounting.exposure import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population, Unit, View
+from fedveil.method import Method
 from fedveil.parts.batches import PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.zoo import FED_AVG, FED_CDP
@@ -20,12 +21,16 @@ from fedveil.zoo import FED_AVG, FED_CDP
 POPULATION = Population((500,) * 20)
 SMALL = replace(FED_CDP, cohort=FixedSize(10))
 POISSON = replace(SMALL, batch=PoissonBatch(5))
-VISIBLE = Participation(None, None)
+CROWD = Crowd(POPULATION.clients)
 BUDGET = Budget(0.3, 1e-5)
 
 
-def cost_of(budget: Budget, participation: Participation = VISIBLE) -> Composition:
-    return round_cost(POISSON.declare(0, 500, 3), 500, budget, participation)
+def one_round(method: Method) -> Round:
+    return Round(method.declare(0, 500, 3, POPULATION.clients), method.cohort)
+
+
+def cost_of(budget: Budget, method: Method = POISSON) -> Composition:
+    return round_cost(one_round(method), 500, budget, CROWD)
 
 
 def test_the_round_that_would_exceed_does_not_run() -> None:
@@ -61,13 +66,12 @@ def test_exhausted_clients_are_left_out_and_others_go_on() -> None:
 
 def test_against_a_hidden_cohort_every_round_costs_but_less() -> None:
     released = Budget(0.1, 1e-5, Unit.RECORD, View.RELEASED)
-    hidden = cost_of(released, Participation(0.1, None))
+    hidden = cost_of(released, replace(POISSON, cohort=PoissonCohort(0.1)))
     assert rounds_left((), hidden, released) > rounds_left((), cost_of(released), released)
 
 
 def test_copies_of_records_use_the_budget_faster() -> None:
-    declared = POISSON.declare(0, 500, 3)
-    doubled = round_cost(declared, 500, BUDGET, VISIBLE, copies=2)
+    doubled = round_cost(one_round(POISSON), 500, BUDGET, CROWD, copies=2)
     assert rounds_left((), doubled, BUDGET) == rounds_left((), cost_of(BUDGET), BUDGET) // 2
 
 
@@ -75,7 +79,7 @@ def test_a_budget_nothing_can_keep_is_refused() -> None:
     with pytest.raises(FedveilError, match=r"vacuous \(group of 500\)"):
         cost_of(Budget(1.0, 1e-5, Unit.CLIENT, View.SERVER))
     with pytest.raises(FedveilError, match="no mechanism adds noise"):
-        round_cost(FED_AVG.declare(0, 500, 3), 500, BUDGET, VISIBLE)
+        round_cost(one_round(FED_AVG), 500, BUDGET, CROWD)
 
 
 @pytest.mark.parametrize(

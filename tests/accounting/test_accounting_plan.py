@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from fedveil.accounting import Budget, calibrate, compose, exceeded, plan, replay
-from fedveil.accounting.exposure import Exposure, Participation, Route, Unprotected, routes
+from fedveil.accounting.exposure import Crowd, Exposure, Round, Route, Unprotected, routes
 from fedveil.accounting.guarantees import Guarantee, Relation
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt, Sampling, Unit, View
 from fedveil.method import Method
 from fedveil.parts.batches import FullBatch, PoissonBatch, WithoutReplacement
-from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
+from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
 from fedveil.parts.local import LocalTraining
 from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY
 
@@ -31,7 +31,7 @@ def receipts(method: Method, population: Population, cohorts: Iterable[Iterable[
         Receipt(round, client, declared, True, 10)
         for round, cohort in enumerate(cohorts)
         for client in cohort
-        for declared in method.declare(round, population.records[client], 3)
+        for declared in method.declare(round, population.records[client], 3, population.clients)
     ]
 
 
@@ -255,52 +255,121 @@ def test_no_infinity_without_a_reason_and_no_nonsense() -> None:
             Guarantee(Unit.RECORD, View.SERVER, Relation.ADD_OR_REMOVE, epsilon, 1e-5, "PLD", "x")
 
 
-# Places that methods will have: noise on a client's upload, and at the server.
+# Noise on a client's upload, and at the server.
 
 EVERYONE = Sampling("all", 40, 40, 40, 1)
 UPLOAD = Declaration("upload", Unit.CLIENT, 1, 1.0, 2.0, 8.0, 0.0, EVERYONE)
 AT_SERVER = replace(UPLOAD, place="server")
+CROWD = Crowd(200)
+FIXED, COINS = FixedSize(20), PoissonCohort(0.1)
 
 
 def route(
-    declaration: Declaration, unit: Unit, view: View, participation: Participation, rounds: int = 10
+    declaration: Declaration,
+    unit: Unit,
+    view: View,
+    cohort: Cohort = FIXED,
+    *,
+    rounds: int = 10,
+    took_part: int | None = None,
+    crowd: Crowd = CROWD,
+    copies: int = 1,
+    strict: bool = False,
 ) -> Route | Unprotected:
-    made = (((declaration,), rounds),)
-    return routes(Exposure(500, made, made), participation, unit, view, 1)[0]
+    made = Round((declaration,), cohort)
+    exposure = Exposure(500, ((made, rounds if took_part is None else took_part),), ((made, rounds),))
+    return routes(exposure, crowd, unit, view, copies, strict)[0]
+
+
+def words(found: Route | Unprotected) -> str:
+    assert isinstance(found, Route)
+    return compose.describe(found.parts)
 
 
 def test_noise_on_the_upload_protects_clients_from_the_device_outward() -> None:
-    visible = Participation(None, None)
-    assert isinstance(route(UPLOAD, Unit.CLIENT, View.ON_DEVICE, visible), Unprotected)
+    assert isinstance(route(UPLOAD, Unit.CLIENT, View.ON_DEVICE), Unprotected)
     for view in (View.CLIENT, View.SERVER, View.PEER, View.RELEASED):
-        found = route(UPLOAD, Unit.CLIENT, view, visible)
-        assert isinstance(found, Route)
-        assert compose.describe(found.parts) == "10 × Gaussian(z = 4)"
-    halved = route(UPLOAD, Unit.RECORD, View.SERVER, visible)
-    assert isinstance(halved, Route)
-    assert compose.describe(halved.parts) == "10 × Gaussian(z = 2)"
+        assert words(route(UPLOAD, Unit.CLIENT, view)) == "10 × Gaussian(z = 4)"
+    assert words(route(UPLOAD, Unit.RECORD, View.SERVER)) == "10 × Gaussian(z = 2)"
 
 
 def test_noise_at_the_server_protects_only_from_those_behind_it() -> None:
-    coins, fixed, everyone = Participation(0.1, None), Participation(None, 0.1), Participation(None, 1.0)
     for view in (View.ON_DEVICE, View.CLIENT, View.SERVER):
-        assert isinstance(route(AT_SERVER, Unit.CLIENT, view, coins), Unprotected)
-    expected = {
-        coins: "10 × Poisson(0.1) Gaussian(z = 4)",
-        fixed: "10 × WithoutReplacement(0.1) Gaussian(z = 2)",
-        everyone: "10 × Gaussian(z = 4)",
-    }
-    for participation, words in expected.items():
-        found = route(AT_SERVER, Unit.CLIENT, View.RELEASED, participation)
-        assert isinstance(found, Route)
-        assert compose.describe(found.parts) == words
-    record = route(AT_SERVER, Unit.RECORD, View.RELEASED, coins)
-    assert isinstance(record, Route)
-    assert compose.describe(record.parts) == "10 rounds × [drawn with probability 0.1: 1 × Gaussian(z = 2)]"
+        assert isinstance(route(AT_SERVER, Unit.CLIENT, view, COINS), Unprotected)
+    assert words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, COINS)) == "10 × Poisson(0.1) Gaussian(z = 4)"
+    assert words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, FIXED)) == "10 × WithoutReplacement(0.1) Gaussian(z = 2)"
+    assert words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, Everyone())) == "10 × Gaussian(z = 4)"
+    record = words(route(AT_SERVER, Unit.RECORD, View.RELEASED, COINS))
+    assert record == "10 rounds × [drawn with probability 0.1: 1 × Gaussian(z = 2)]"
+
+
+def test_no_chance_is_counted_on_where_clients_may_be_left_out() -> None:
+    limited = Crowd(200, limited=True)
+    for cohort in (FIXED, COINS, Everyone()):
+        found = words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, cohort, took_part=3, crowd=limited))
+        assert found == "3 × Gaussian(z = 4)"
+
+
+def test_uploads_that_are_only_summed_are_hidden_by_the_noise_of_the_whole_cohort() -> None:
+    summed = replace(UPLOAD, adds_up=True)
+    released = route(summed, Unit.CLIENT, View.RELEASED, FixedSize(16), took_part=1)
+    assert words(released) == "10 × WithoutReplacement(0.08) Gaussian(z = 8)"  # 4 · sqrt(16) / 2, every round
+    assert isinstance(released, Route)
+    assert released.relation is Relation.REPLACE_ONE
+    assert any("noise of the other clients" in caveat for caveat in released.caveats)
+    assert words(route(summed, Unit.RECORD, View.RELEASED, FixedSize(16))) == words(released)
+    peer = words(route(summed, Unit.CLIENT, View.PEER, FixedSize(17)))  # a peer knows its own noise
+    assert peer == "10 × WithoutReplacement(0.085) Gaussian(z = 8)"
+    assert words(route(summed, Unit.CLIENT, View.RELEASED, Everyone(), crowd=Crowd(16))) == "10 × Gaussian(z = 8)"
+
+
+def test_summed_noise_is_not_counted_on_where_it_is_not_there() -> None:
+    summed = replace(UPLOAD, adds_up=True)
+    assert words(route(summed, Unit.CLIENT, View.SERVER)) == "10 × Gaussian(z = 4)"
+    assert words(route(UPLOAD, Unit.CLIENT, View.RELEASED)) == "10 × Gaussian(z = 4)"  # compressed one by one
+    assert words(route(summed, Unit.CLIENT, View.RELEASED, FixedSize(4))) == "10 × Gaussian(z = 4)"  # would be worse
+    few = words(route(summed, Unit.CLIENT, View.RELEASED, took_part=2, crowd=Crowd(200, limited=True)))
+    assert few == "2 × Gaussian(z = 4)"
+    hidden = words(route(summed, Unit.CLIENT, View.RELEASED, COINS))  # how many noises there are is left to coins
+    assert hidden == "10 rounds × [drawn with probability 0.1: 1 × Gaussian(z = 4)]"
+
+
+def test_copies_of_a_record_under_one_noise_move_the_sum_together() -> None:
+    assert words(route(AT_SERVER, Unit.RECORD, View.RELEASED, copies=5)) == "10 × Gaussian(z = 0.4)"
+    assert words(route(AT_SERVER, Unit.RECORD, View.RELEASED, COINS, copies=5)) == "10 × Gaussian(z = 0.4)"
+    summed = replace(UPLOAD, adds_up=True)
+    assert words(route(summed, Unit.RECORD, View.RELEASED, FixedSize(16), copies=4)) == "10 × Gaussian(z = 2)"
+    own = words(route(UPLOAD, Unit.RECORD, View.SERVER, copies=5))  # every client has its own noise
+    assert own == "50 × Gaussian(z = 2)"
+    assert words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, COINS, copies=5)) == words(
+        route(AT_SERVER, Unit.CLIENT, View.RELEASED, COINS)
+    )
+
+
+def test_a_report_of_the_norms_is_composed_with_what_it_goes_with() -> None:
+    found = words(route(replace(UPLOAD, report=3.0), Unit.CLIENT, View.SERVER))
+    assert found == "10 × Gaussian(z = 2.4)"  # (4^−2 + 3^−2)^(−1/2)
+
+
+def test_a_bound_read_without_noise_is_a_caveat_and_nothing_at_all_under_strict() -> None:
+    leaking = replace(AT_SERVER, leaks_bound=True)
+    found = route(leaking, Unit.CLIENT, View.RELEASED)
+    assert isinstance(found, Route)
+    assert found.caveats[0].startswith("NOT private as it stands")
+    refused = route(leaking, Unit.CLIENT, View.RELEASED, strict=True)
+    assert isinstance(refused, Unprotected)
+    assert "without noise" in refused.reason
+
+
+def test_a_peer_that_is_sent_mixtures_of_models_is_accounted_like_the_server() -> None:
+    mixing = Crowd(200, mixing=True)
+    summed = replace(UPLOAD, adds_up=True)
+    assert words(route(summed, Unit.CLIENT, View.PEER, crowd=mixing)) == "10 × Gaussian(z = 4)"
+    assert words(route(UPLOAD, Unit.CLIENT, View.PEER, COINS, crowd=mixing)) == "10 × Gaussian(z = 4)"
 
 
 def test_an_unknown_place_is_never_guessed() -> None:
-    found = route(replace(UPLOAD, place="moon"), Unit.CLIENT, View.RELEASED, Participation(None, None))
+    found = route(replace(UPLOAD, place="moon"), Unit.CLIENT, View.RELEASED)
     assert isinstance(found, Unprotected)
     assert "moon" in found.reason
 

@@ -6,29 +6,31 @@ from dataclasses import replace
 
 import pytest
 
+from fedveil.core.parameters import Layout
 from fedveil.core.types import Population, Receipt
 from fedveil.engine.receipts import ReceiptMismatch, as_declared, check_receipts
 from fedveil.zoo import FED_AVG, FED_CDP
 
 POPULATION = Population(records=(500, 400, 300))
 COORDINATES, LAYERS, ROUND = 10_000, 3, 7
+LAYOUT = Layout(("a", "b", "c"), ((5_000,), (3_000,), (2_000,)), (0, 1, 2))
 
 
 def receipts() -> list[Receipt]:
     made = []
     for client in (0, 2):
-        (declared,) = FED_CDP.declare(ROUND, POPULATION.records[client], LAYERS)
+        (declared,) = FED_CDP.declare(ROUND, POPULATION.records[client], LAYERS, 3)
         made.append(Receipt(ROUND, client, declared, True, declared.steps * COORDINATES))
     return made
 
 
 def check(made: list[Receipt]) -> None:
-    check_receipts(FED_CDP, POPULATION, ROUND, [0, 2], made, layers=LAYERS, coordinates=COORDINATES)
+    check_receipts(FED_CDP, POPULATION, ROUND, [0, 2], made, LAYOUT)
 
 
 def test_receipts_as_declared_pass() -> None:
     check(receipts())
-    check_receipts(FED_AVG, POPULATION, ROUND, [0, 2], [], layers=LAYERS, coordinates=COORDINATES)
+    check_receipts(FED_AVG, POPULATION, ROUND, [0, 2], [], LAYOUT)
 
 
 def test_a_missing_doubled_or_foreign_receipt_is_refused() -> None:

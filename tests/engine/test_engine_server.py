@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Population
 from fedveil.engine.admission import Limited
@@ -20,6 +21,10 @@ from fedveil.parts.optimisers import Adam, Momentum
 POPULATION = Population(records=(10,) * 20)
 
 
+def layout(size: int) -> Layout:
+    return Layout(("w",), ((size,),), (0,))
+
+
 def upload(*updates: list[float]) -> Uploads:
     count = len(updates)
     statistics = Statistics(torch.ones(count), torch.ones(count, 1), torch.zeros(count, dtype=torch.int64))
@@ -27,7 +32,7 @@ def upload(*updates: list[float]) -> Uploads:
 
 
 def closed(method: Method, start: list[float], *uploads: Uploads) -> torch.Tensor:
-    tally = Tally(size=len(start), layers=1)
+    tally = Tally(layout(len(start)))
     for part in uploads:
         tally.add(part)
     return close_round(method, initial_state(method, torch.tensor(start)), tally, POPULATION).parameters
@@ -43,7 +48,7 @@ def test_an_empty_cohort_leaves_the_model_alone() -> None:
 
 
 def test_an_update_that_is_not_finite_counts_as_zero_and_is_counted() -> None:
-    tally = Tally(size=2, layers=1)
+    tally = Tally(layout(2))
     tally.add(upload([1.0, 1.0], [float("nan"), 0.0], [float("inf"), 0.0]))
     assert tally.total.tolist() == [1.0, 1.0]
     assert tally.rejected_updates == 2
@@ -69,7 +74,7 @@ def test_a_server_optimiser_takes_the_mean_update_as_a_negative_gradient(optimis
     )
     state = initial_state(method, torch.tensor([1.0, -1.0]))
     for update in ([0.3, 0.1], [-0.2, 0.5], [0.1, 0.1]):
-        tally = Tally(size=2, layers=1)
+        tally = Tally(layout(2))
         tally.add(upload(update))
         state = close_round(method, state, tally, POPULATION)
         parameter.grad = -torch.tensor(update)

@@ -105,7 +105,8 @@ BAD: list[tuple[str, Any, str, str]] = [
     ("model.option", {}, "model", "unknown key option; did you mean options?"),
     ("evaluation.ever", 1, "evaluation", "unknown key ever; did you mean every?"),
     ("stop.epsilon", 1, "stop", "unknown key epsilon"),
-    ("server", 1, "server", "unknown key"),
+    ("moon", 1, "moon", "unknown key"),
+    ("server", 1, "server", "expected a table, not 1"),
     # wrong types
     ("example.sigma", "big", "example.sigma", "expected a number, not 'big'"),
     ("example.sigma", True, "example.sigma", "expected a number, not True"),

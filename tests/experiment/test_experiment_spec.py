@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_on_the_papers_first_task_a_name_alone_gives_the_method_of_the_zoo(metho
     spec = resolve(method)
     assert spec.base == method
     assert spec.method == named(method)
-    assert spec.data == DataSpec()
+    assert spec.data == (replace(DataSpec(), clients=100, test=50) if method == "prifedsync" else DataSpec())
     assert (spec.model, spec.evaluation, spec.seed) == (ModelSpec(name="cnn"), EvaluationSpec(), None)
 
 
@@ -180,6 +181,7 @@ def test_the_file_says_everything() -> None:
         "sigma": 6.0,
         "noise": "row",
         "unit": "record",
+        "course": 1.0,
     }
 
 

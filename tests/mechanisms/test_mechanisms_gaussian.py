@@ -16,7 +16,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Declaration, Sampling, Unit
 from fedveil.mechanisms.clip import Clip
-from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.gaussian import Gaussian, GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.mechanisms.schedules import Linear
 
@@ -28,15 +28,19 @@ def source(seed: int = 3) -> NoiseSource:
     return NoiseSource(Streams.from_seed(seed))
 
 
+def at_bound(mechanism: Gaussian, bound: float) -> GaussianRound:
+    return replace(mechanism.at(0, 1), bound=bound)
+
+
 def noised_sums(mechanism: Gaussian, bound: float, batch: int, size: int = 20_000) -> Tensor:
     sums = torch.zeros(len(CLIENTS), size)
-    mechanism.add_to_sums(sums, bound=bound, batch=batch, source=source(), addresses=CLIENTS)
+    at_bound(mechanism, bound).add_to_sums(sums, rows=batch, source=source(), addresses=CLIENTS)
     return sums
 
 
 def noised_rows(mechanism: Gaussian, bound: float, batch: int, size: int = 4_000) -> Tensor:
     rows = torch.zeros(len(CLIENTS), batch, size)
-    mechanism.add_to_rows(rows, bound=bound, source=source(), addresses=CLIENTS)
+    at_bound(mechanism, bound).add_to_rows(rows, source=source(), addresses=CLIENTS)
     return rows
 
 
@@ -49,8 +53,8 @@ def assert_normal(values: Tensor, std: float) -> None:
 
 
 def declared(mechanism: Gaussian, bound: float, batch: int, layers: int = 1, steps: int = 1) -> Declaration:
-    return mechanism.declare(
-        place="example", bound=bound, layers=layers, steps=steps, sampling=replace(SAMPLING, batch=batch, cap=batch)
+    return at_bound(mechanism, bound).declare(
+        place="example", layers=layers, steps=steps, sampling=replace(SAMPLING, batch=batch, cap=batch)
     )
 
 
@@ -95,7 +99,7 @@ def test_clients_have_independent_noise() -> None:
 def test_noise_is_added_to_what_was_there() -> None:
     mechanism = Gaussian(clip=Clip(1.0), sigma=1.0)
     there = torch.full((len(CLIENTS), 50), 7.0)
-    mechanism.add_to_sums(there, bound=1.0, batch=5, source=source(), addresses=CLIENTS)
+    mechanism.at(0, 1).add_to_sums(there, rows=5, source=source(), addresses=CLIENTS)
     assert torch.allclose(there - 7.0, noised_sums(mechanism, 1.0, 5, size=50), atol=1e-5)
 
 
@@ -116,7 +120,7 @@ def test_sum_noise_protects_no_single_row() -> None:
 
 def test_the_declaration_repeats_every_field_it_was_made_from() -> None:
     mechanism = Gaussian(clip=Clip(Linear(6.0, 2.0), by="layer"), sigma=6.0, noise="row")
-    declaration = mechanism.declare(place="example", bound=3.0, layers=4, steps=100, sampling=SAMPLING)
+    declaration = at_bound(mechanism, 3.0).declare(place="example", layers=4, steps=100, sampling=SAMPLING)
     assert declaration == Declaration(
         place="example",
         unit=Unit.RECORD,

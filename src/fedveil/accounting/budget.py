@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
-from fedveil.accounting.exposure import Exposure, Participation, Unprotected, routes
+from fedveil.accounting.exposure import Crowd, Exposure, Round, Unprotected, routes
 from fedveil.accounting.guarantees import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Declaration, Unit, View
+from fedveil.core.types import Unit, View
 
 MOST_ROUNDS = 10**9
 
@@ -38,25 +38,28 @@ class Budget:
 
 
 def round_cost(
-    declarations: tuple[Declaration, ...],
-    records: int,
-    budget: Budget,
-    participation: Participation,
-    copies: int = 1,
+    round: Round, records: int, budget: Budget, crowd: Crowd, copies: int = 1, strict: bool = False
 ) -> Composition:
     """What one round costs a client of `records` records; an error where this budget's view is not protected at all.
 
-    Against `server` and the device this is due in the rounds the client takes part in. Against `released` and `peer`
-    with a hidden cohort it is due in every round, drawn or not.
+    Against `server` and the device this is due in the rounds the client takes part in. Where `costs_everybody`, it is
+    due in every round, drawn or not.
     """
-    found = routes(
-        Exposure(records, ((declarations, 1),), ((declarations, 1),)), participation, budget.unit, budget.view, copies
-    )
+    found = routes(Exposure(records, ((round, 1),), ((round, 1),)), crowd, budget.unit, budget.view, copies, strict)
     costs = [route.parts for route in found if not isinstance(route, Unprotected)]
     if not costs:
         reasons = "; ".join(route.reason for route in found if isinstance(route, Unprotected))
         raise FedveilError(f"budget: {budget.unit} × {budget.view} cannot be kept: {reasons}")
     return min(costs, key=lambda parts: certify(parts, budget.delta).epsilon)
+
+
+def costs_everybody(round: Round, budget: Budget, crowd: Crowd) -> bool:
+    """Whether a round is due from everybody, drawn or not: who takes part is left to chance and counted on.
+
+    Found by asking what the round costs a client that did not take part in it.
+    """
+    absent = routes(Exposure(1, (), ((round, 1),)), crowd, budget.unit, budget.view, 1)
+    return any(isinstance(route, Unprotected) or route.parts for route in absent)
 
 
 def charge(spent: Composition, cost: Composition) -> Composition:

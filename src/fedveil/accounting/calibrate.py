@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedveil.accounting.budget import Budget, largest
@@ -70,12 +70,11 @@ def with_sigma(method: Method, sigma: float) -> Method:
 
 
 def _gaussian(method: Method) -> Gaussian:
-    found: Gaussian = getattr(method, _place(method))
-    return found
+    return method.mechanisms[_place(method)]
 
 
 def _place(method: Method) -> str:
-    places = [field.name for field in fields(method) if isinstance(getattr(method, field.name), Gaussian)]
+    places = list(method.mechanisms)
     if len(places) != 1:
         raise FedveilError(f"calibration: needs exactly one mechanism that adds noise, this method has {len(places)}")
     return places[0]

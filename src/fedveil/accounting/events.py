@@ -82,7 +82,7 @@ def sum_steps(declaration: Declaration) -> Counted:
     Partition: the record is in `uses` of the round's steps and nobody's chance hides in which, so `uses` plain
     Gaussians; the other steps do not depend on it. All records in every step: L plain Gaussians.
     """
-    sampling, noise = declaration.sampling, noise_multiplier(declaration.sum_std, declaration.sensitivity)
+    sampling, noise = declaration.sampling, total_multiplier(declaration)
     _check_counts(declaration)
     rate = sampling.batch / sampling.records
     if not 0 < rate <= 1:
@@ -116,6 +116,17 @@ def noise_multiplier(standard_deviation: float, sensitivity: float) -> float:
             f"noise of standard deviation {standard_deviation} for a sensitivity of {sensitivity} cannot be accounted"
         )
     return standard_deviation / sensitivity
+
+
+def total_multiplier(declaration: Declaration) -> float:
+    """z of all that one step releases: the noisy sum and, where there is one, the noisy report of the norms.
+
+    Two Gaussian releases of the same unit are one, with z = (z_1^−2 + z_2^−2)^(−1/2).
+    """
+    noise = noise_multiplier(declaration.sum_std, declaration.sensitivity)
+    if declaration.report is None:
+        return noise
+    return 1 / math.hypot(1 / noise, 1 / noise_multiplier(declaration.report, 1.0))
 
 
 def overflow_probability(sampling: Sampling) -> float:

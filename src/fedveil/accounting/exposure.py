@@ -6,6 +6,7 @@ A view's guarantee composes only the mechanisms that act before what the view se
 | --- | --- | --- | --- |
 | `example` | record | `on_device`: row noise; later views: the sums' noise | its steps, each round taken part in |
 | `upload` | client | `client` and later | its Gaussian, each round taken part in |
+| `upload`, summed | client | `peer`, `released`, cohorts of fixed size | the cohort's noises added up, every round |
 | `server` | client | `peer`, `released` | its Gaussian, every round, sampled as the cohort is |
 
 Noise on the whole of a client also hides one record of it: exchanging a record moves the client's contribution inside
@@ -17,43 +18,71 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedveil.accounting.compose import Composition, Term, composition
-from fedveil.accounting.events import Counted, Step, noise_multiplier, relation_of, row_steps, sum_steps
+from fedveil.accounting.events import Counted, Step, relation_of, row_steps, sum_steps, total_multiplier
 from fedveil.accounting.guarantees import Relation
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Unit, View
 from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
 
-Rounds = tuple[tuple[tuple[Declaration, ...], int], ...]
-"""What was declared for a round, with the number of such rounds."""
+
+@dataclass(frozen=True)
+class Round:
+    """What was declared for a round, and how its cohort was drawn."""
+
+    declarations: tuple[Declaration, ...]
+    cohort: Cohort
+
+
+Rounds = tuple[tuple[Round, int], ...]
+"""Rounds, with the number of such rounds."""
 
 HIDDEN = (
     "who takes part is decided by coins that this view never sees; ε holds over those coins, and for a client known"
     " to have been drawn the server row holds"
 )
 PEER = "a peer sees some of the released models, so the released row bounds it"
+MIXED = "a peer starts from a mixture of the others' models, so the server row bounds it"
 REPLACED = "certified by Rényi divergences: no privacy loss distribution is known for fixed-size samples"
+SUMMED = "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves"
+LEAKED = (
+    "NOT private as it stands: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
+)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """All clients, and what is known of how they are drawn.
+
+    `limited`: some clients may be left out (a limit of rounds, a budget), so the draws depend on one another and no
+    amplification is claimed. `mixing`: clients are sent mixtures of single clients' models.
+    """
+
+    clients: int
+    limited: bool = False
+    mixing: bool = False
 
 
 @dataclass(frozen=True)
 class Participation:
-    """How clients come to take part: `chance` p where hidden coins decide it each round, else None.
+    """How clients come to take part in one round: `chance` p where hidden coins decide it, else None.
 
-    `share` is the fixed part m/K of a fixed-size cohort, 1 for everyone; only noise at the server can use it.
+    `size` is the number m of a cohort whose size is fixed, of K; only views that see no single upload can use it.
     """
 
     chance: float | None
-    share: float | None
+    size: int | None
+    clients: int
 
     @staticmethod
-    def of(cohort: Cohort, clients: int, limit: int | None) -> Participation:
-        """A limit on rounds makes the draws depend on one another, so no amplification is claimed with one."""
+    def of(cohort: Cohort, crowd: Crowd) -> Participation:
         if isinstance(cohort, Everyone):
-            return Participation(None, 1.0)
-        if limit is not None or cohort.most is not None:
-            return Participation(None, None)
+            return Participation(None, None if crowd.limited else crowd.clients, crowd.clients)
+        if crowd.limited or cohort.most is not None:
+            return Participation(None, None, crowd.clients)
         if isinstance(cohort, PoissonCohort):
-            return Participation(cohort.rate, None) if cohort.rate < 1 else Participation(None, 1.0)
-        return Participation(None, cohort.size / clients if isinstance(cohort, FixedSize) else None)
+            chance = cohort.rate if cohort.rate < 1 else None
+            return Participation(chance, None if chance else crowd.clients, crowd.clients)
+        return Participation(None, cohort.size if isinstance(cohort, FixedSize) else None, crowd.clients)
 
 
 @dataclass(frozen=True)
@@ -86,48 +115,76 @@ class Unprotected:
 
 
 def routes(
-    exposure: Exposure, participation: Participation, unit: Unit, view: View, copies: int
+    exposure: Exposure, crowd: Crowd, unit: Unit, view: View, copies: int, strict: bool = False
 ) -> list[Route | Unprotected]:
-    """One route per place that adds noise; each bounds the view by itself, because what follows is post-processing."""
+    """One route per place that adds noise; each bounds the view by itself, because what follows is post-processing.
+
+    `strict` takes a bound that was read from the norms without noise for what it is: no guarantee.
+    """
     declared = exposure.places | {
-        declaration.place
-        for declarations, _ in exposure.took_part + exposure.all_rounds
-        for declaration in declarations
+        declaration.place for round, _ in exposure.took_part + exposure.all_rounds for declaration in round.declarations
     }
     if not declared:
         return [Unprotected("no mechanism adds noise")]
-    return [_route(place, exposure, participation, unit, view, copies) for place in sorted(declared)]
+    mixed = crowd.mixing and view is View.PEER
+    found = [
+        _route(place, exposure, crowd, unit, View.SERVER if mixed else view, copies, strict)
+        for place in sorted(declared)
+    ]
+    if not mixed:
+        return found
+    return [
+        route if isinstance(route, Unprotected) else Route(route.parts, route.relation, (*route.caveats, MIXED))
+        for route in found
+    ]
 
 
 def _route(
-    place: str, exposure: Exposure, participation: Participation, unit: Unit, view: View, copies: int
+    place: str, exposure: Exposure, crowd: Crowd, unit: Unit, view: View, copies: int, strict: bool
 ) -> Route | Unprotected:
+    every = {round: Participation.of(round.cohort, crowd) for round, _ in exposure.all_rounds + exposure.took_part}
     published = view in (View.PEER, View.RELEASED)
-    hidden = published and participation.chance is not None
-    rounds = exposure.all_rounds if hidden or place == "server" else exposure.took_part
+    hidden = published and any(taking.chance is not None for taking in every.values())
+    summed = published and _summed(place, every, unit, view)
+    # Where it is left to chance who is in a round, the round costs everybody, drawn or not.
     terms: list[Term] = []
     relations: set[Relation] = set()
-    for declarations, times in rounds:
-        mine = [declaration for declaration in declarations if declaration.place == place]
+    leaked = False
+    for round, times in exposure.all_rounds if hidden or summed else exposure.took_part:
+        mine = [declaration for declaration in round.declarations if declaration.place == place]
         if not mine:
             return Unprotected(f"{place}: there are rounds in which this mechanism did not run")
         for declaration in mine:
-            term = _one_round(declaration, exposure.records, participation, unit, view)
+            term = _one_round(declaration, exposure.records, every[round], unit, view, summed)
             if isinstance(term, Unprotected):
                 return term
-            terms.append(Term(term[0].steps, term[0].chance, term[0].times * times * _copies(unit, copies)))
+            terms.append(
+                _of_all_copies(term[0], times, copies if unit is Unit.RECORD else 1, place == "server" or summed)
+            )
             relations.add(term[1])
+            leaked = leaked or declaration.leaks_bound
+    if leaked and strict:
+        return Unprotected("the clipping bound is read from the clients' norms without noise, and strict is asked for")
     if len(relations) > 1:
         raise FedveilError(f"{place}: rounds accounted under different relations cannot be composed")
     relation = relations.pop() if relations else Relation.ADD_OR_REMOVE
-    return Route(composition(*terms), relation, _caveats(relation, view, hidden))
+    caveats = [LEAKED] * leaked + _caveats(relation, view, hidden) + [SUMMED] * (summed and place == "upload")
+    return Route(composition(*terms), relation, tuple(caveats))
 
 
-def _copies(unit: Unit, copies: int) -> int:
-    return copies if unit is Unit.RECORD else 1
+def _of_all_copies(term: Term, times: int, copies: int, one_noise: bool) -> Term:
+    """`times` rounds of a term, for a record that several clients hold.
+
+    Where each client's noise is its own, every copy costs once more. Where one noise covers the sum, copies move it
+    together, by `copies` times as much in the same round, and no chance of the draw is counted on.
+    """
+    if copies == 1 or not one_noise:
+        return Term(term.steps, term.chance, term.times * times * copies)
+    together = tuple((Step("gaussian", step.noise_multiplier / copies), count) for step, count in term.steps)
+    return Term(together, 1.0, term.times * times)
 
 
-def _caveats(relation: Relation, view: View, hidden: bool) -> tuple[str, ...]:
+def _caveats(relation: Relation, view: View, hidden: bool) -> list[str]:
     found = []
     if relation is Relation.REPLACE_ONE and view is not View.ON_DEVICE:
         found.append(REPLACED)
@@ -135,13 +192,15 @@ def _caveats(relation: Relation, view: View, hidden: bool) -> tuple[str, ...]:
         found.append(HIDDEN)
     if view is View.PEER:
         found.append(PEER)
-    return tuple(found)
+    return found
 
 
 def _one_round(
-    declaration: Declaration, records: int, participation: Participation, unit: Unit, view: View
+    declaration: Declaration, records: int, participation: Participation, unit: Unit, view: View, summed: bool
 ) -> tuple[Term, Relation] | Unprotected:
     """What one round costs the unit against the view."""
+    if summed and declaration.sum_std > 0:
+        return _sampled_sum(declaration, participation, view)
     if declaration.place == "example" and declaration.unit is Unit.RECORD:
         if unit is Unit.CLIENT and records > 1:
             return Unprotected(f"vacuous (group of {records}): noise on single records hides a client only as a group")
@@ -177,8 +236,40 @@ def _example(declaration: Declaration, view: View) -> Counted | Unprotected:
 def _whole(declaration: Declaration, unit: Unit) -> Counted | Unprotected:
     if declaration.sum_std == 0:
         return Unprotected("σ = 0: updates are clipped, but no noise is added")
-    noise = noise_multiplier(declaration.sum_std, declaration.sensitivity)
+    noise = total_multiplier(declaration)
     return ((Step("gaussian", noise if unit is Unit.CLIENT else noise / 2), declaration.steps),)
+
+
+def _noises(participation: Participation, view: View) -> int:
+    """How many clients' noises stand before a published sum; a peer knows its own."""
+    return (participation.size or 0) - (view is View.PEER)
+
+
+def _summed(place: str, rounds: dict[Round, Participation], unit: Unit, view: View) -> bool:
+    """Whether the rounds are accounted on the sums of cohorts of fixed size, under replace-one.
+
+    For noise of the clients' own that pays when more than four of them add up: replacing one moves the sum by 2S.
+    """
+    if not rounds or any(taking.size is None for taking in rounds.values()):
+        return False
+    if place == "upload":
+        mine = [d for round in rounds for d in round.declarations if d.place == place]
+        return all(d.adds_up for d in mine) and all(_noises(taking, view) > 4 for taking in rounds.values())
+    sampled = any((taking.size or 0) < taking.clients for taking in rounds.values())
+    return place == "server" and unit is Unit.CLIENT and sampled
+
+
+def _sampled_sum(declaration: Declaration, participation: Participation, view: View) -> tuple[Term, Relation]:
+    """A cohort of fixed size m out of K, and only the sum is seen: replace-one, so z halves.
+
+    Replacing a client (or one record of it) leaves the number of noises as it is and moves the sum by at most 2S.
+    Noise at the server is that of the sum already; of the clients' own, m independent ones add up to sqrt(m) times.
+    """
+    assert participation.size is not None
+    gathered = _noises(participation, view) ** 0.5 if declaration.place == "upload" else 1.0
+    noise, share = total_multiplier(declaration) * gathered / 2, participation.size / participation.clients
+    step = Step("without-replacement", noise, share) if share < 1 else Step("gaussian", noise)
+    return Term(((step, declaration.steps),)), Relation.REPLACE_ONE
 
 
 def _server(
@@ -200,7 +291,4 @@ def _server(
         return Term(steps, chance or 1.0), Relation.ADD_OR_REMOVE
     if chance is not None:
         return Term(((Step("poisson", step.noise_multiplier, chance), count),)), Relation.ADD_OR_REMOVE
-    if participation.share is not None and participation.share < 1:
-        sampled = Step("without-replacement", step.noise_multiplier / 2, participation.share)
-        return Term(((sampled, count),)), Relation.REPLACE_ONE
     return Term(steps), Relation.ADD_OR_REMOVE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from fedveil.accounting.exposure import Exposure, Participation, Rounds
+from fedveil.accounting.events import total_multiplier
+from fedveil.accounting.exposure import Crowd, Exposure, Round, Rounds
 from fedveil.accounting.guarantees import check_delta
 from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, SEEDED, SINGLE_PRECISION, Setting, Table, build_table
 from fedveil.core.checks import count
@@ -13,6 +14,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
+from fedveil.parts.personal import Attention
 
 
 def plan(
@@ -26,12 +28,16 @@ def plan(
     copies: int = 1,
     seeded: bool = False,
     secondary: bool = False,
+    excluding: bool = False,
+    strict: bool = False,
 ) -> Table:
     """What `method` promises to `population` over `rounds` rounds (all of the method's, if not stated).
 
     A cohort sampler may draw the same client every time, so each client is accounted as taking part in all rounds,
     or in at most `participation` of them where that is enforced (the sampler's own limit, if not stated).
     `copies` bounds how many clients hold a copy of the same record. `secondary` adds RDP and central-limit values.
+    `excluding` says that a budget may leave single clients out of later rounds. `strict` promises nothing where a
+    clipping bound is read from the data without noise.
     """
     exposures, setting = prepare(
         method,
@@ -43,6 +49,8 @@ def plan(
         copies=copies,
         seeded=seeded,
         secondary=secondary,
+        excluding=excluding,
+        strict=strict,
     )
     position = {exposure.records: index for index, exposure in enumerate(exposures)}
     return build_table(exposures, tuple(position[records] for records in population.records), setting)
@@ -59,6 +67,8 @@ def prepare(
     copies: int = 1,
     seeded: bool = False,
     secondary: bool = False,
+    excluding: bool = False,
+    strict: bool = False,
 ) -> tuple[tuple[Exposure, ...], Setting]:
     """What `plan` computes its cells from: one exposure for each distinct number of records, and the setting."""
     total = method.rounds if rounds is None else rounds
@@ -67,8 +77,8 @@ def prepare(
     limit = total if participation is None else min(participation, total)
     exposures = []
     for records in sorted(set(population.records)):
-        declared = _declared(method, records, layers, total)
-        exposures.append(Exposure(records, _costliest(declared, limit), declared, _places(method, records, layers)))
+        declared = _grouped(_round(method, round, records, layers, population.clients) for round in range(total))
+        exposures.append(Exposure(records, _costliest(declared, limit), declared, frozenset(method.mechanisms)))
     if isinstance(method.cohort, Everyone) or total <= 1:
         condition = f"over {total} rounds, in all of which every client takes part"
     elif participation is None:
@@ -77,7 +87,8 @@ def prepare(
         condition = (
             f"if no client takes part in more than {limit} of the {total} rounds, which the sampler must enforce"
         )
-    setting = _setting(method, population, delta, participation, copies, seeded, secondary, condition)
+    limited = excluding or participation is not None
+    setting = _setting(method, population, delta, limited, copies, seeded, secondary, condition, strict)
     return tuple(exposures), setting
 
 
@@ -94,6 +105,8 @@ def replay(
     copies: int = 1,
     seeded: bool = False,
     secondary: bool = False,
+    excluding: bool = False,
+    strict: bool = False,
 ) -> Table:
     """What a run has spent after `rounds` rounds, from the receipts of what it did.
 
@@ -109,61 +122,63 @@ def replay(
     if any(not 0 <= round < rounds for round in begun) or not set(range(rounds)) <= set(begun):
         raise FedveilError(f"attempts: they are not those of the {rounds} rounds that ran")
     by_size = {
-        records: _grouped(method.declare(round, records, layers) for round in begun)
+        records: _grouped(_round(method, round, records, layers, population.clients) for round in begun)
         for records in sorted(set(population.records))
     }
     distinct: dict[Exposure, int] = {}
     exposure_of = []
     for client, records in enumerate(population.records):
-        took_part = _grouped(tuple(did) for did in executed.get(client, {}).values())
+        took_part = _grouped(
+            Round(tuple(did), method.cohort.at(round, method.rounds)) for round, did in executed.get(client, {}).items()
+        )
         all_rounds = by_size[records] if faithful else took_part
-        exposure = Exposure(records, took_part, all_rounds, _places(method, records, layers))
+        exposure = Exposure(records, took_part, all_rounds, frozenset(method.mechanisms))
         exposure_of.append(distinct.setdefault(exposure, len(distinct)))
     condition = f"spent in {rounds} rounds, from receipts"
-    limit = participation if faithful else rounds  # a limit claims no amplification by hidden draws
-    setting = _setting(method, population, delta, limit, copies, seeded, secondary, condition)
+    limited = excluding or participation is not None or not faithful  # claims no amplification by hidden draws
+    setting = _setting(method, population, delta, limited, copies, seeded, secondary, condition, strict)
     return build_table(tuple(distinct), tuple(exposure_of), setting)
 
 
 def _executed(
     receipts: Iterable[Receipt], method: Method, population: Population, layers: int, rounds: int
 ) -> tuple[dict[int, dict[int, list[Declaration]]], bool]:
-    """What was done to each client in each of its rounds, and whether that is what the method declares.
-
-    What the server did on the sum of a round (place `server`) was done to everyone in it.
-    """
+    """What was done to each client in each of its rounds, and whether that is what the method declares."""
     executed: dict[int, dict[int, list[Declaration]]] = {}
-    at_server: dict[int, list[Declaration]] = {}
     for receipt in receipts:
         if not 0 <= receipt.round < rounds:
             raise FedveilError(f"a receipt is of round {receipt.round}; {rounds} rounds ran")
-        if receipt.did.place == "server":
-            at_server.setdefault(receipt.round, []).append(receipt.did)
-            continue
         if not 0 <= receipt.client < population.clients:
             raise FedveilError(f"a receipt names client {receipt.client}; there are {population.clients}")
         executed.setdefault(receipt.client, {}).setdefault(receipt.round, []).append(receipt.did)
     faithful = True
-    expected: dict[tuple[int, int], tuple[Declaration, ...]] = {}
+    expected: dict[tuple[int, int, float | None], Counter[Declaration]] = {}
     for client, by_round in executed.items():
         for round, did in by_round.items():
-            did += at_server.get(round, [])
-            key = (round, population.records[client])
+            bound = next((mine.bound for mine in did if _follows_norms(method, mine.place)), None)
+            key = (round, population.records[client], bound)
             if key not in expected:
-                expected[key] = method.declare(round, key[1], layers)
-            faithful = faithful and Counter(did) == Counter(expected[key])
+                expected[key] = Counter(method.declare(round, key[1], layers, population.clients, bound))
+            found, declared = Counter(did), expected[key]
+            # A repeated attempt of a round says the same once more.
+            faithful = (
+                faithful
+                and found.keys() == declared.keys()
+                and not any(times % declared[what] for what, times in found.items())
+            )
     return executed, faithful
 
 
-def _places(method: Method, records: int, layers: int) -> frozenset[str]:
-    return frozenset(declaration.place for declaration in method.declare(0, records, layers))
+def _follows_norms(method: Method, place: str) -> bool:
+    mechanism = method.mechanisms.get(place)
+    return mechanism is not None and mechanism.adaptive is not None
 
 
-def _declared(method: Method, records: int, layers: int, rounds: int) -> Rounds:
-    return _grouped(method.declare(round, records, layers) for round in range(rounds))
+def _round(method: Method, round: int, records: int, layers: int, clients: int) -> Round:
+    return Round(method.declare(round, records, layers, clients), method.cohort.at(round, method.rounds))
 
 
-def _grouped(rounds: Iterable[tuple[Declaration, ...]]) -> Rounds:
+def _grouped(rounds: Iterable[Round]) -> Rounds:
     return tuple(Counter(rounds).items())
 
 
@@ -174,38 +189,39 @@ def _costliest(rounds: Rounds, limit: int) -> Rounds:
     """
     if sum(times for _, times in rounds) <= limit:
         return rounds
-    if len({tuple((d.place, d.unit, d.steps, d.sampling) for d in declared) for declared, _ in rounds}) > 1:
-        return rounds
-    if any(len(declared) > 1 for declared, _ in rounds) and len({_noise(declared) for declared, _ in rounds}) > 1:
+    kinds = {tuple((d.place, d.unit, d.steps, d.sampling) for d in round.declarations) for round, _ in rounds}
+    several = any(len(round.declarations) > 1 for round, _ in rounds)
+    if len(kinds) > 1 or (several and len({_noise(round) for round, _ in rounds}) > 1):
         return rounds
     found, left = [], limit
-    for declared, times in sorted(rounds, key=lambda item: _noise(item[0])):
+    for round, times in sorted(rounds, key=lambda item: _noise(item[0])):
         taken = min(times, left)
         if taken:
-            found.append((declared, taken))
+            found.append((round, taken))
         left -= taken
     return tuple(found)
 
 
-def _noise(declared: tuple[Declaration, ...]) -> tuple[float, ...]:
+def _noise(round: Round) -> tuple[float, ...]:
     """z of each mechanism to nine digits, by which rounds are ordered."""
-    return tuple(float(f"{d.sum_std / d.sensitivity:.9g}") for d in declared)
+    return tuple(float(f"{total_multiplier(d):.9g}") if d.sum_std > 0 else 0.0 for d in round.declarations)
 
 
 def _setting(
     method: Method,
     population: Population,
     delta: float,
-    participation: int | None,
+    limited: bool,
     copies: int,
     seeded: bool,
     secondary: bool,
     condition: str,
+    strict: bool,
 ) -> Setting:
     held = NO_COPIES if copies == 1 else f"a record is held by at most {copies} clients and counted once for each"
     caveats = (*((SEEDED,) if seeded else ()), condition, SINGLE_PRECISION, PUBLIC_COUNTS, held)
-    hidden = Participation.of(method.cohort, population.clients, participation)
-    return Setting(delta, hidden, copies, caveats, secondary)
+    crowd = Crowd(population.clients, limited, isinstance(method.personal, Attention))
+    return Setting(delta, crowd, copies, caveats, secondary, strict)
 
 
 def _check(

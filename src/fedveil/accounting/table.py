@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from fedveil.accounting import compose
-from fedveil.accounting.exposure import Exposure, Participation, Route, Unprotected, routes
+from fedveil.accounting.exposure import Crowd, Exposure, Route, Unprotected, routes
 from fedveil.accounting.guarantees import Guarantee, Relation, Secondary
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
@@ -22,10 +22,11 @@ class Setting:
     """What every cell of a table shares."""
 
     delta: float
-    participation: Participation
+    crowd: Crowd
     copies: int
     caveats: tuple[str, ...]
     secondary: bool
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def _covers(first: list[Route | Unprotected], second: list[Route | Unprotected])
 
 
 def _routes(exposure: Exposure, setting: Setting, unit: Unit, view: View) -> list[Route | Unprotected]:
-    return routes(exposure, setting.participation, unit, view, setting.copies)
+    return routes(exposure, setting.crowd, unit, view, setting.copies, setting.strict)
 
 
 def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -> Guarantee:
@@ -139,6 +140,8 @@ def exceeded(promised: Table, spent: Table) -> tuple[str, ...]:
     found = []
     for promise in promised.guarantees:
         mine = spent.of(promise.unit, promise.view)
+        if mine.epsilon == 0:  # nothing was spent, under whatever relation
+            continue
         if promise.delta != mine.delta or promise.relation is not mine.relation:
             found.append(f"{promise.unit} × {promise.view}: promised and spent speak of different things")
         elif mine.epsilon > promise.epsilon * (1 + 1e-6) + 1e-9:

@@ -81,6 +81,14 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
         f"{result['method']} on {result['data']}: accuracy {result['accuracy']:.4f}, loss {result['loss']:.4f}"
         f" after {result['rounds']} rounds in {result['seconds']:.1f} s"
     )
+    if result["personal_accuracy"] is not None:
+        click.echo(
+            f"on the clients' own test sets: their own models {result['personal_accuracy']:.4f},"
+            f" the global one {result['own_accuracy']:.4f} (means over clients)"
+        )
+    if result["saved_bytes"]:
+        share = result["saved_bytes"] / (result["saved_bytes"] + result["sent_bytes"])
+        click.echo(f"clients sent {result['sent_bytes']:,} bytes, {share:.0%} less than whole updates")
     if result["receipts"]:
         click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
     click.echo("\n".join(table_lines("spent", result["guarantees"])))

@@ -31,6 +31,10 @@ class Purpose(StrEnum):
     DROPOUT = "dropout"
     EXAMPLE_NOISE = "example noise"
     ROW_NOISE = "row noise"
+    UPLOAD_NOISE = "upload noise"
+    SERVER_NOISE = "server noise"
+    REPORT_NOISE = "report noise"
+    SELECTION = "selection"
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,11 @@ class Declaration:
     One step adds N(0, `sum_std`²) per coordinate to a sum in which one `unit` can change at most `sensitivity`
     (L2); `steps` such steps are made. `row_std` is the noise each single row carries by itself (0 where only the
     sum is noisy). `bound` is the clipping bound C_t behind the sensitivity.
+
+    `report` is the noise multiplier of what is released together with the sum to choose the next bound (a noisy
+    count or histogram of norms); None where nothing is. `leaks_bound` says that the bound was read from the norms
+    without any noise, which no ε covers. `adds_up` says that the published model is made from the plain sum of such
+    noisy contributions, so that the noises of a whole cohort stand between one of them and whoever sees only the model.
     """
 
     place: str
@@ -69,6 +74,9 @@ class Declaration:
     sum_std: float
     row_std: float
     sampling: Sampling
+    report: float | None = None
+    leaks_bound: bool = False
+    adds_up: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -54,6 +54,7 @@ class Evaluation:
     records: int
     correct: int
     loss: float
+    own: float = 0.0  # share of the mean, over clients, of the accuracy on a client's own test set
 
     @staticmethod
     def total(parts: Iterable[Evaluation]) -> Evaluation:
@@ -62,6 +63,7 @@ class Evaluation:
             sum(part.records for part in parts),
             sum(part.correct for part in parts),
             sum(part.loss for part in parts),
+            sum(part.own for part in parts),
         )
 
     @property
@@ -87,8 +89,11 @@ class Engine:
         validation: Examples,
         streams: Streams,
         gradients: Gradients | None = None,
+        tests: Sequence[Tensor] = (),
     ) -> None:
+        """`tests[i]` are the validation records that make up client `i`'s own test set."""
         self._method, self._model, self._sites, self._validation = method, model, sites, validation
+        self._tests, self._own_weights = tests, own_weights(tests, len(validation))
         self._streams, self._noise = streams, NoiseSource(streams)
         self.gradients = gradients or choose(model, sites.examples.inputs.shape[1:])
 
@@ -98,20 +103,41 @@ class Engine:
         slots = self._method.batch.slots(max(self._sites.sizes))
         if isinstance(self.gradients, Fused):
             return Chunking(tile=1, clients=self.gradients.recommended_clients(slots))
-        expected = math.ceil(self._method.cohort.divisor(len(self._sites.sizes)))
+        cohort = self._method.cohort.at(0, self._method.rounds)
+        expected = math.ceil(cohort.divisor(len(self._sites.sizes)))
         memory = GENERAL_CHUNK_FLOATS // (slots * self.gradients.layout.size)
         tile = max(min(memory, GENERAL_TILE, expected), 1)
         return Chunking(tile=tile, clients=tile)
 
-    def train(self, broadcast: Broadcast, clients: Sequence[int], taps: Taps = NO_TAPS) -> Uploads:
+    def train(
+        self, broadcast: Broadcast, clients: Sequence[int], taps: Taps = NO_TAPS, starts: Tensor | None = None
+    ) -> Uploads:
         """The uploads of `clients`, who must be alike (see `alike`), in their order."""
         tile = self.plan.tile
         if tile == 1:
-            return self._work(broadcast, clients, taps)
-        parts = [clients[first : first + tile] for first in range(0, len(clients), tile)]
-        return joined([self._padded_work(broadcast, part, tile, taps) for part in parts])
+            uploads = self._work(broadcast, clients, taps, starts)
+        else:
+            parts = [slice(first, first + tile) for first in range(0, len(clients), tile)]
+            uploads = joined(
+                [
+                    self._padded_work(broadcast, clients[part], tile, taps, None if starts is None else starts[part])
+                    for part in parts
+                ]
+            )
+        if starts is None or not self._tests:
+            return uploads
+        return replace(uploads, accuracies=self._own_accuracies(broadcast, uploads))
 
-    def _work(self, broadcast: Broadcast, clients: Sequence[int], taps: Taps) -> Uploads:
+    @torch.no_grad()
+    def _own_accuracies(self, broadcast: Broadcast, uploads: Uploads) -> Tensor:
+        """How good each uploaded model is on its client's own test set."""
+        found = []
+        for client, update in zip(uploads.clients, uploads.updates, strict=True):
+            correct, _ = self._answers(broadcast.parameters + update, self._tests[client])
+            found.append(correct.double().mean())
+        return torch.stack(found)
+
+    def _work(self, broadcast: Broadcast, clients: Sequence[int], taps: Taps, starts: Tensor | None) -> Uploads:
         return local_work(
             self._method,
             broadcast,
@@ -121,17 +147,29 @@ class Engine:
             streams=self._streams,
             noise=self._noise,
             taps=taps,
+            starts=starts,
         )
 
-    def _padded_work(self, broadcast: Broadcast, clients: Sequence[int], tile: int, taps: Taps) -> Uploads:
+    def _padded_work(
+        self, broadcast: Broadcast, clients: Sequence[int], tile: int, taps: Taps, starts: Tensor | None
+    ) -> Uploads:
         """A full tile, the last client standing in for those that are missing; what they give is dropped."""
-        full = [*clients, *[clients[-1]] * (tile - len(clients))]
-        return self._work(broadcast, full, taps).first(len(clients))
+        missing = tile - len(clients)
+        full = [*clients, *[clients[-1]] * missing]
+        if starts is not None:
+            starts = torch.cat([starts, starts[-1:].expand(missing, -1)])
+        return self._work(broadcast, full, taps, starts).first(len(clients))
 
     @torch.no_grad()
     def evaluate(self, parameters: Tensor, first: int) -> Evaluation:
         """Correct answers and loss on the validation records from `first` on (one slice of them)."""
-        records = slice(first, first + EVALUATION_SLICE)
+        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self._validation)))
+        correct, losses = self._answers(parameters, records)
+        own = float((correct * self._own_weights[records]).sum()) if self._tests else 0.0
+        return Evaluation(len(records), int(correct.sum()), float(losses.sum()), own)
+
+    def _answers(self, parameters: Tensor, records: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of these validation records a model gets right, and its losses on them."""
         self.gradients.layout.load(self._model, parameters)
         self._model.eval()
         try:
@@ -139,8 +177,17 @@ class Engine:
         finally:
             self._model.train()
         labels = self._validation.labels[records]
-        loss = nn.functional.cross_entropy(logits.double(), labels, reduction="sum")
-        return Evaluation(len(labels), int((logits.argmax(dim=1) == labels).sum()), float(loss))
+        return logits.argmax(dim=1) == labels, nn.functional.cross_entropy(logits.double(), labels, reduction="none")
+
+
+def own_weights(tests: Sequence[Tensor], records: int) -> Tensor:
+    """Weights of the validation records with which correct answers add up to the mean accuracy over clients."""
+    weights = torch.zeros(records, dtype=torch.float64)
+    for members in tests:
+        weights.index_add_(
+            0, members, torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
+        )
+    return weights
 
 
 def alike(method: Method, sites: Sites, cohort: Sequence[int]) -> list[list[int]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -20,7 +19,8 @@ from fedveil.engine.general import scale_rows, sum_rows
 from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
 from fedveil.engine.receipts import as_declared
 from fedveil.engine.sites import Sites
-from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.engine.updates import sanitised
+from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 
@@ -36,6 +36,7 @@ class Broadcast:
 
     round: int
     parameters: Tensor  # [P]
+    bound: float | None = None  # C_t, where it follows the norms
 
 
 @dataclass(frozen=True)
@@ -44,20 +45,24 @@ class Uploads:
 
     clients: tuple[int, ...]
     updates: Tensor  # [K, P]
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[Receipt, ...]  # client after client, each with the same number of them
     statistics: Statistics
+    reports: Tensor | None = None  # [K, width]: noisy reports of the norms, for a bound that follows them
+    accuracies: Tensor | None = None  # [K]: of the uploaded models on the clients' own test sets, where they have some
     observations: tuple[Observation, ...] = ()
 
     def first(self, count: int) -> Uploads:
         """The uploads of the first `count` clients."""
         if count == len(self.clients):
             return self
-        statistics = self.statistics
+        statistics, each = self.statistics, len(self.receipts) // len(self.clients)
         return Uploads(
             clients=self.clients[:count],
             updates=self.updates[:count],
-            receipts=self.receipts[:count],
+            receipts=self.receipts[: count * each],
             statistics=Statistics(statistics.losses[:count], statistics.norms[:count], statistics.rejected[:count]),
+            reports=None if self.reports is None else self.reports[:count],
+            accuracies=None if self.accuracies is None else self.accuracies[:count],
             observations=tuple(o for index, o in enumerate(self.observations) if index % len(self.clients) < count),
         )
 
@@ -84,8 +89,16 @@ def joined(parts: Sequence[Uploads]) -> Uploads:
             norms=torch.cat([part.statistics.norms for part in parts]),
             rejected=torch.cat([part.statistics.rejected for part in parts]),
         ),
+        reports=_joined([part.reports for part in parts]),
+        accuracies=_joined([part.accuracies for part in parts]),
         observations=tuple(observation for part in parts for observation in part.observations),
     )
+
+
+def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
+    """All clients of a round have it, or none has."""
+    there = [part for part in parts if part is not None]
+    return torch.cat(there) if there else None
 
 
 @torch.no_grad()
@@ -99,8 +112,10 @@ def local_work(
     streams: Streams,
     noise: NoiseSource,
     taps: Taps = NO_TAPS,
+    starts: Tensor | None = None,
 ) -> Uploads:
-    """Start from the broadcast model, make the method's local steps, return the change.
+    """Start from the broadcast model (or each client's own of `starts` `[K, P]`), make the method's local steps, return
+    the difference from the broadcast model, sanitised and compressed as the method says.
 
     The `clients` must be alike in number of steps, slots and declared batch size (`batched.py` sees to it). Each
     step: draw a batch, sum the (clipped) per-example gradients, add the noise, divide by the declared batch size, let
@@ -109,8 +124,8 @@ def local_work(
     draws = sites.draw(method, broadcast.round, clients, streams)
     count, layout = len(clients), gradients.layout
     rate = method.local.rate.at(broadcast.round, method.rounds)
-    sanitiser = None if method.example is None else Sanitiser(method, method.example, broadcast.round, draws.declared)
-    start = broadcast.parameters.expand(count, -1)
+    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws.declared)
+    start = broadcast.parameters.expand(count, -1) if starts is None else starts
     parameters, state = start, method.local.optimiser.initial(start)
     losses, rejected = torch.zeros(count), torch.zeros(count, dtype=torch.int64)
     norms = torch.zeros(count, layout.group_count)
@@ -139,19 +154,23 @@ def local_work(
             gradient = gradient.add_(parameters, alpha=method.local.decay)
         parameters, state = method.local.optimiser.apply(parameters, gradient, state, rate, step)
 
-    updates = parameters - start
+    receipts = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
+    sent = sanitised(
+        method, broadcast.round, broadcast.bound, clients, parameters - broadcast.parameters, layout, streams, noise
+    )
     for view in (View.CLIENT, View.SERVER):  # nothing happens to an update between the device and the server
         if taps.wants(view):
             observations += [
-                Observation(view, broadcast.round, client, None, broadcast.parameters, updates[k].clone())
+                Observation(view, broadcast.round, client, None, start[k].clone(), sent.updates[k].clone())
                 for k, client in enumerate(clients)
             ]
     records = max(draws.steps * draws.declared, 1)
     return Uploads(
         clients=tuple(clients),
-        updates=updates,
-        receipts=() if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count),
+        updates=sent.updates,
+        receipts=_client_after_client(clients, (*receipts, *sent.receipts)),
         statistics=Statistics(losses / records, norms / records, rejected),
+        reports=sent.reports,
         observations=tuple(observations),
     )
 
@@ -159,24 +178,25 @@ def local_work(
 class Sanitiser:
     """Clips and noises the steps of one round and keeps the tally that becomes the receipts."""
 
-    def __init__(self, method: Method, mechanism: Gaussian, round: int, batch: int) -> None:
-        self._method, self._mechanism, self._round, self._batch = method, mechanism, round, batch
-        self._bound = mechanism.clip.at(round, method.rounds)
+    def __init__(self, method: Method, round: int, batch: int) -> None:
+        assert method.example is not None
+        self._method, self._round, self._batch = method, round, batch
+        self._mechanism: GaussianRound = method.example.at(round, method.rounds)
         self._steps, self._draws = 0, 0
         self._squares, self._seen = torch.zeros((), dtype=torch.float64), 0
-        self.factors: Factors = partial(mechanism.clip.factors, bound=self._bound)
+        self.factors: Factors = self._mechanism.factors
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place."""
         before = sums.clone() if self._measuring else None
-        self._mechanism.add_to_sums(sums, bound=self._bound, batch=self._batch, source=noise, addresses=addresses)
+        self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
         self._tally(before, sums, sums.shape[-1])
         return sums
 
     def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on every clipped row `[K, B, P]`, in place; their sum carries the declared noise."""
         before = rows.sum(dim=1) if self._measuring else None
-        self._mechanism.add_to_rows(rows, bound=self._bound, source=noise, addresses=addresses)
+        self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
         self._tally(before, rows.sum(dim=1) if before is not None else rows, rows.shape[1] * rows.shape[2])
         return rows
 
@@ -198,7 +218,7 @@ class Sanitiser:
 
     def _confirmed(self) -> list[bool]:
         """Whether each client's noise had the declared size; the sizes themselves stay here."""
-        declared = self._mechanism.sum_std(self._bound, self._batch)
+        declared = self._mechanism.sum_std(self._batch)
         means = (self._squares / max(self._seen, 1)).tolist()
         return [as_declared(mean, declared, self._seen) for mean in means]
 
@@ -211,7 +231,6 @@ class Sanitiser:
                 client=client,
                 did=self._mechanism.declare(
                     place="example",
-                    bound=self._bound,
                     layers=layers,
                     steps=self._steps,
                     sampling=self._method.batch.sampling(held, self._steps),
@@ -221,6 +240,11 @@ class Sanitiser:
             )
             for k, (client, held) in enumerate(zip(clients, records, strict=True))
         )
+
+
+def _client_after_client(clients: Sequence[int], receipts: Sequence[Receipt]) -> tuple[Receipt, ...]:
+    """Receipts that come place after place, in the order of the clients."""
+    return tuple(receipts[k] for first in range(len(clients)) for k in range(first, len(receipts), len(clients)))
 
 
 def check_taps(method: Method, taps: Taps) -> None:

@@ -16,16 +16,25 @@ from fedveil.core.types import Observation, Population, Receipt, Taps
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
 from fedveil.engine.client import NO_TAPS, Broadcast, Uploads, check_taps
+from fedveil.engine.personal import PersonalModels, Starts
 from fedveil.engine.receipts import check_receipts
-from fedveil.engine.server import ServerState, Tally, close_round, open_round
+from fedveil.engine.server import ServerState, Tally, close_round, open_round, sanitise_sum, server_mechanism
+from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
+from fedveil.parts.compression import upload_bytes
+from fedveil.parts.personal import Shared
 
 
 class Runtime(Protocol):
     """Where clients' work is done: in this process, on local workers, or at real sites over a network."""
 
-    def train(self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps) -> Iterator[Uploads]:
-        """The uploads of the cohort, a few clients at a time, in an order that depends on the cohort only."""
+    def train(
+        self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
+    ) -> Iterator[Uploads]:
+        """The uploads of the cohort, a few clients at a time, in an order that depends on the cohort only.
+
+        `starts` gives the models that some clients begin with, where that is not the broadcast one.
+        """
 
     def evaluate(self, state: ServerState) -> Evaluation:
         """How good the global model is on the validation records."""
@@ -58,6 +67,11 @@ class RoundSummary:
     rejected: int  # examples whose gradient was not finite
     rejected_updates: int  # clients whose whole update was not finite
     seconds: float
+    between_client_variance: float  # V_c of Geyer et al.
+    update_scale: float  # U_s
+    bound: float | None  # C_t of the update's clip, where there is one
+    upload_bytes: int  # what the cohort sent, compressed as the method says
+    dense_bytes: int  # what it would have sent without
 
 
 def rounds(
@@ -69,38 +83,40 @@ def rounds(
     streams: Streams,
     taps: Taps = NO_TAPS,
     admission: Admission | None = None,
-    pay: Callable[[int, Sequence[int]], None] = lambda round, cohort: None,
+    pay: Callable[[ServerState, Sequence[int]], None] = lambda state, cohort: None,
+    personal: PersonalModels | None = None,
 ) -> Iterator[Closed]:
     """Train from `state` to the method's end, one closed round at a time.
 
     `pay` is told of every round before anything is sent to its clients, when nothing of it can have been seen yet.
     `admission` decides who may still be drawn (by default the method's limit of rounds); when nobody may, it ends.
+    `personal` keeps the clients' own models, for methods that have them.
     Raises when a round's receipts do not match the method's declaration, before the round is handed out.
     """
     method.check(population)
     check_taps(method, taps)
     admission = admission or Limited([0] * population.clients, method.cohort.most)
+    noise = NoiseSource(streams)
+    if (personal is None) != isinstance(method.personal, Shared):
+        raise FedveilError("personal: this method needs a place for the clients' own models")
     while state.round < method.rounds:
         begun = time.perf_counter()
         candidates = admission.candidates(state.round)
         if not candidates:
             return
         cohort, broadcast = open_round(method, state, candidates, streams)
-        pay(state.round, cohort)
-        tally, observations = Tally(layout.size, layout.group_count), list[Observation]()
-        for uploads in runtime.train(broadcast, cohort, taps):
+        pay(state, cohort)
+        tally, observations = Tally(layout, server_mechanism(method, state)), list[Observation]()
+        starts = None if personal is None else personal.starts(broadcast.parameters, cohort)
+        for uploads in runtime.train(broadcast, cohort, taps, starts):
             tally.add(uploads)
             observations += uploads.observations
-        check_receipts(
-            method,
-            population,
-            state.round,
-            cohort,
-            tally.receipts,
-            layers=layout.group_count,
-            coordinates=layout.size,
-        )
+            if personal is not None:
+                personal.keep(state.round, broadcast.parameters, uploads)
+        tally.receipts += sanitise_sum(method, state, tally, cohort, population, noise)
+        check_receipts(method, population, state.round, cohort, tally.receipts, layout, _bound(method, state, tally))
         admission.took_part(state.round, cohort)
+        summary = _summary(method, state, tally, time.perf_counter() - begun)
         state = close_round(method, state, tally, population)
         if not torch.isfinite(state.parameters).all():
             raise FedveilError(
@@ -110,13 +126,22 @@ def rounds(
             state,
             tuple(tally.receipts),
             tuple(cohort),
-            _summary(tally, time.perf_counter() - begun),
+            summary,
             tuple(observations),
         )
 
 
-def _summary(tally: Tally, seconds: float) -> RoundSummary:
-    clients = max(tally.clients, 1)
+def _bound(method: Method, state: ServerState, tally: Tally) -> float | None:
+    """The value of a bound that follows the norms; the cohort's own median is known from the receipts only."""
+    if method.adaptive_clip is None or state.bound is not None:
+        return state.bound
+    return next((receipt.did.bound for receipt in tally.receipts if receipt.did.place == "server"), None)
+
+
+def _summary(method: Method, state: ServerState, tally: Tally, seconds: float) -> RoundSummary:
+    clients, size = max(tally.clients, 1), tally.layout.size
+    kept = size if method.compress is None else method.compress.kept(size)
+    bounds = [receipt.did.bound for receipt in tally.receipts if receipt.did.place != "example"]
     return RoundSummary(
         clients=tally.clients,
         train_loss=sum(tally.losses) / clients,
@@ -126,4 +151,9 @@ def _summary(tally: Tally, seconds: float) -> RoundSummary:
         rejected=tally.rejected,
         rejected_updates=tally.rejected_updates,
         seconds=seconds,
+        between_client_variance=tally.between_client_variance,
+        update_scale=tally.update_scale,
+        bound=bounds[-1] if bounds else None,
+        upload_bytes=tally.clients * upload_bytes(size, kept),
+        dense_bytes=tally.clients * upload_bytes(size, size),
     )

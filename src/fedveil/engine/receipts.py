@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.parameters import Layout
 from fedveil.core.types import Declaration, Population, Receipt
 from fedveil.method import Method
 
@@ -25,15 +26,17 @@ def check_receipts(
     round: int,
     cohort: Sequence[int],
     receipts: Sequence[Receipt],
-    *,
-    layers: int,
-    coordinates: int,
+    layout: Layout,
+    bound: float | None = None,
 ) -> None:
-    """Every client of the cohort has exactly the receipts that the method declares, with noise of the declared size."""
+    """Every client of the cohort has exactly the receipts that the method declares, with noise of the declared size.
+
+    `bound` is the value in this round of a bound that follows the norms.
+    """
     expected = {
         (client, declared.place): declared
         for client in cohort
-        for declared in method.declare(round, population.records[client], layers)
+        for declared in method.declare(round, population.records[client], layout.group_count, population.clients, bound)
     }
     counted = Counter((receipt.client, receipt.did.place) for receipt in receipts)
     if counted != Counter(expected.keys()):
@@ -42,7 +45,7 @@ def check_receipts(
             f"round {round}: receipts differ from the declaration: missing {dict(missing)}, surplus {dict(surplus)}"
         )
     for receipt in receipts:
-        _check_receipt(expected[receipt.client, receipt.did.place], receipt, round, coordinates)
+        _check_receipt(expected[receipt.client, receipt.did.place], receipt, round, layout.size)
 
 
 def _check_receipt(declared: Declaration, receipt: Receipt, round: int, coordinates: int) -> None:

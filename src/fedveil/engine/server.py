@@ -1,4 +1,4 @@
-"""The server's side of a round, as pure functions: open it, add up what arrives, close it."""
+"""The server's side of a round, as pure functions: open it, add up what arrives, sanitise the sum, close it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population, Receipt
 from fedveil.engine.client import Broadcast, Uploads
-from fedveil.method import Method
+from fedveil.engine.receipts import ReceiptMismatch, as_declared
+from fedveil.engine.updates import clipped, update_norms
+from fedveil.mechanisms.adaptive import CohortMedian, Reported
+from fedveil.mechanisms.gaussian import GaussianRound
+from fedveil.mechanisms.noise import NoiseSource
+from fedveil.method import ONE_UPDATE, Method
 from fedveil.parts.optimisers import State
 
 
@@ -23,10 +29,13 @@ class ServerState:
     round: int  # rounds completed
     parameters: Tensor  # [P]
     optimiser: State
+    bound: float | None = None  # C_t, where it follows the norms
 
 
 def initial_state(method: Method, parameters: Tensor) -> ServerState:
-    return ServerState(0, parameters, method.aggregate.optimiser.initial(parameters))
+    clip = method.adaptive_clip
+    bound = None if clip is None or isinstance(clip.bound, CohortMedian) else clip.start
+    return ServerState(0, parameters, method.aggregate.optimiser.initial(parameters), bound)
 
 
 def open_round(
@@ -34,20 +43,23 @@ def open_round(
 ) -> tuple[list[int], Broadcast]:
     """Who of the candidates takes part, and what they are sent."""
     generator = streams.generator(Purpose.COHORT, Address(state.round))
-    return method.cohort.draw(candidates, generator), Broadcast(state.round, state.parameters)
+    cohort = method.cohort.at(state.round, method.rounds).draw(candidates, generator)
+    return cohort, Broadcast(state.round, state.parameters, state.bound)
 
 
 @dataclass
 class Tally:
-    """Adds up a round's uploads one client after another.
+    """Adds up a round's uploads one client after another, each clipped where the server clips.
 
     Uploads come in an order that the cohort fixes, so the sum does not depend on how clients were chunked; double
-    precision keeps it from drowning small updates.
+    precision keeps it from drowning small updates. A bound that is the cohort's own median is known only when all have
+    arrived; until then the updates wait.
     """
 
-    size: int
-    layers: int
+    layout: Layout
+    mechanism: GaussianRound | None = None
     total: Tensor = field(init=False)
+    reports: Tensor | None = None
     receipts: list[Receipt] = field(default_factory=list)
     update_norms: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -56,33 +68,125 @@ class Tally:
     clients: int = 0
 
     def __post_init__(self) -> None:
-        self.total = torch.zeros(self.size, dtype=torch.float64)
-        self._layer_norms = torch.zeros(self.layers, dtype=torch.float64)
+        self.total = torch.zeros(self.layout.size, dtype=torch.float64)
+        self._plain = self.total.clone() if self.mechanism is not None else self.total
+        self._layer_norms = torch.zeros(self.layout.group_count, dtype=torch.float64)
+        self._waiting: list[tuple[Tensor, Tensor]] = []
 
     def add(self, uploads: Uploads) -> None:
         for update, norm in zip(uploads.updates, uploads.updates.norm(dim=-1).tolist(), strict=True):
             if math.isfinite(norm):
-                self.total += update
+                self._plain += update
                 self.update_norms.append(norm)
             else:  # a client whose training diverged contributes zero; the divisor stays what it is
                 self.rejected_updates += 1
+        if self.mechanism is not None:
+            self._sanitise(uploads.updates, update_norms(uploads.updates, self.layout), self.mechanism)
+        if uploads.reports is not None:
+            self._add_reports(uploads.reports)
         self.receipts += uploads.receipts
         self.losses += uploads.statistics.losses.tolist()
-        for norms in uploads.statistics.norms:
-            self._layer_norms += norms
+        for layer_norms in uploads.statistics.norms:
+            self._layer_norms += layer_norms
         self.rejected += int(uploads.statistics.rejected.sum())
         self.clients += len(uploads.clients)
+
+    def _sanitise(self, updates: Tensor, norms: Tensor, mechanism: GaussianRound) -> None:
+        if isinstance(mechanism.clip.bound, CohortMedian):
+            self._waiting.append((updates, norms))
+            return
+        for update in clipped(updates, norms, mechanism, self.layout):
+            self.total += update
+        reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
+        if reports is not None:
+            self._add_reports(reports)
+
+    def _add_reports(self, reports: Tensor) -> None:
+        for report in reports.double():
+            self.reports = report if self.reports is None else self.reports + report
+
+    def settle(self, mechanism: GaussianRound) -> None:
+        """Clip and add what was waiting, now that the bound is known."""
+        for updates, norms in self._waiting:
+            for update in clipped(updates, norms, mechanism, self.layout):
+                self.total += update
+        self._waiting = []
+
+    @property
+    def waiting_lengths(self) -> Tensor:
+        """The norms of the updates that wait for their median."""
+        return torch.cat([torch.linalg.vector_norm(norms, dim=-1) for _, norms in self._waiting] or [torch.zeros(0)])
 
     @property
     def layer_norms(self) -> list[float]:
         """Mean gradient norm of each layer before clipping."""
         return [float(norm) for norm in self._layer_norms / max(self.clients, 1)]
 
+    @property
+    def update_scale(self) -> float:
+        """U_s: the mean over coordinates of the squared mean update (Geyer et al., section 3)."""
+        mean = self._plain / max(len(self.update_norms), 1)
+        return float(mean.square().mean())
+
+    @property
+    def between_client_variance(self) -> float:
+        """V_c: the mean over coordinates of the updates' variance between clients."""
+        squares = sum(norm**2 for norm in self.update_norms) / max(len(self.update_norms), 1)
+        return max(squares / self.layout.size - self.update_scale, 0.0)
+
+
+def server_mechanism(method: Method, state: ServerState) -> GaussianRound | None:
+    """The server's own noise in the round that comes."""
+    return None if method.server is None else method.server.at(state.round, method.rounds, state.bound)
+
+
+def sanitise_sum(
+    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], population: Population, noise: NoiseSource
+) -> tuple[Receipt, ...]:
+    """Noise the tally's sum and reports in place, as `method.server` says; the receipts, one for each of the cohort.
+
+    Guarantee: the sum of the cohort's updates, each clipped to sensitivity S, plus N(0, sum_std²): a Gaussian mechanism
+    for one client. An empty cohort's sum gets its noise too. Noise that is not of its declared size stops the round.
+    """
+    mechanism = server_mechanism(method, state)
+    if mechanism is None:
+        return ()
+    assert method.server is not None
+    if isinstance(mechanism.clip.bound, CohortMedian):
+        mechanism = method.server.at(state.round, method.rounds, mechanism.clip.bound.of(tally.waiting_lengths))
+        tally.settle(mechanism)
+    rows = method.cohort.at(state.round, method.rounds).divisor(population.clients)
+    drawn, addresses = torch.zeros(1, tally.layout.size), [Address(state.round)]
+    mechanism.add_to_sums(drawn, rows=rows, source=noise, addresses=addresses, purpose=Purpose.SERVER_NOISE)
+    before = tally.total.clone()
+    tally.total += drawn[0]
+    if mechanism.reporter is not None:
+        reports = tally.reports if tally.reports is not None else torch.zeros(mechanism.reporter.width)
+        noisy = reports.float().unsqueeze(0)
+        mechanism.add_to_reports(noisy, source=noise, addresses=addresses)
+        tally.reports = noisy[0].double()
+    did = mechanism.declare(place="server", layers=tally.layout.group_count, steps=1, sampling=ONE_UPDATE, rows=rows)
+    measured = float((tally.total - before).square().mean())
+    confirmed = as_declared(measured, did.sum_std, tally.layout.size)
+    if not confirmed:
+        raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not of the declared size")
+    draws = tally.layout.size if mechanism.sigma > 0 else 0
+    return tuple(Receipt(state.round, client, did, confirmed, draws) for client in cohort)
+
+
+def next_bound(method: Method, state: ServerState, tally: Tally, divisor: float) -> float | None:
+    """C of the next round, from the noisy reports of this one."""
+    clip = method.adaptive_clip
+    if clip is None or state.bound is None or tally.reports is None:
+        return state.bound
+    assert isinstance(clip.adaptive, Reported)
+    return clip.adaptive.next(state.bound, tally.reports, divisor)
+
 
 def close_round(method: Method, state: ServerState, tally: Tally, population: Population) -> ServerState:
     """The next model: sum ÷ constant, then the server's optimiser."""
-    divisor = method.cohort.divisor(population.clients)
+    divisor = method.cohort.at(state.round, method.rounds).divisor(population.clients)
     parameters, optimiser = method.aggregate.apply(
         state.parameters, tally.total, divisor, state.optimiser, state.round, method.rounds
     )
-    return ServerState(state.round + 1, parameters, optimiser)
+    return ServerState(state.round + 1, parameters, optimiser, next_bound(method, state, tally, divisor))

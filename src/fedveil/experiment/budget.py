@@ -5,33 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from fedveil.accounting.budget import Budget, charge, may_spend, round_cost
-from fedveil.accounting.compose import Composition
-from fedveil.accounting.exposure import Participation
-from fedveil.core.types import View
+from fedveil.accounting.budget import Budget, charge, costs_everybody, may_spend, round_cost
+from fedveil.accounting.compose import Composition, certify
+from fedveil.accounting.exposure import Crowd, Round
+from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
 from fedveil.experiment.prepare import Prepared
+from fedveil.parts.personal import Attention
 
 
 class Budgeted:
     """Each client's own spending against one (ε, δ, unit, view), on top of its limit of rounds.
 
-    Against a view that does not see who takes part, a round costs everybody, drawn or not: when one client cannot pay
-    any more, no further round runs.
+    Where the accounting counts on chance to decide who takes part, a round costs everybody, drawn or not: when one
+    client cannot pay any more, no further round runs, and nobody is ever left out alone.
     """
 
     def __init__(self, prepared: Prepared, budget: Budget, past: Iterable[tuple[int, Sequence[int]]]) -> None:
         self._method, self._population = prepared.spec.method, prepared.sites.population
         self._layers, self._budget = prepared.layout.group_count, budget
         limit, clients = self._method.cohort.most, self._population.clients
-        self._participation = Participation.of(self._method.cohort, clients, limit)
-        self._hidden = budget.view in (View.PEER, View.RELEASED) and self._participation.chance is not None
+        self._crowd = crowd_of(prepared)
+        self._strict = prepared.spec.privacy.strict
+        self._hidden = not excludes(prepared)
         self._limited = Limited([0] * clients, limit)
         self._spent: list[Composition] = [()] * clients
         self._cost = cache(self._round_cost)
         self._cost(0, max(self._population.records))  # refuse at once what can never be kept
         for round, cohort in past:
             self.took_part(round, cohort)
+        if not any(self._spent) and not self.candidates(0):
+            once = certify(self._cost(0, min(self._population.records)), budget.delta).epsilon
+            raise FedveilError(
+                f"privacy.epsilon: not even one round fits into ε = {budget.epsilon:g}; a round costs ε = {once:.4g} of"
+                f" {budget.unit} × {budget.view}"
+            )
 
     def candidates(self, round: int) -> list[int]:
         able = cache(lambda spent, records: may_spend(spent, self._cost(round, records), self._budget))
@@ -46,5 +54,32 @@ class Budgeted:
             self._spent[client] = charge(self._spent[client], self._cost(round, self._population.records[client]))
 
     def _round_cost(self, round: int, records: int) -> Composition:
-        declared = self._method.declare(round, records, self._layers)
-        return round_cost(declared, records, self._budget, self._participation)
+        declared = self._method.declare(round, records, self._layers, self._crowd.clients)
+        now = Round(declared, self._method.cohort.at(round, self._method.rounds))
+        return round_cost(now, records, self._budget, self._crowd, strict=self._strict)
+
+
+def budget_of(prepared: Prepared) -> Budget | None:
+    """The budget that the spec asks for."""
+    privacy = prepared.spec.privacy
+    return None if privacy.epsilon is None else Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
+
+
+def excludes(prepared: Prepared) -> bool:
+    """Whether the spec's budget may leave single clients out, so that no chance of the draw may be counted on."""
+    budget, method, population = budget_of(prepared), prepared.spec.method, prepared.sites.population
+    if budget is None:
+        return False
+    crowd = Crowd(population.clients, method.cohort.most is not None, isinstance(method.personal, Attention))
+    everybody = []
+    for round in (0, method.rounds - 1):
+        declared = method.declare(round, population.records[0], prepared.layout.group_count, population.clients)
+        everybody.append(costs_everybody(Round(declared, method.cohort.at(round, method.rounds)), budget, crowd))
+    return not all(everybody)
+
+
+def crowd_of(prepared: Prepared) -> Crowd:
+    """The spec's clients, as the accountant sees them."""
+    method = prepared.spec.method
+    limited = method.cohort.most is not None or excludes(prepared)
+    return Crowd(prepared.sites.population.clients, limited, isinstance(method.personal, Attention))

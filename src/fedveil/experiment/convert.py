@@ -18,14 +18,28 @@ from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind
+from fedveil.mechanisms.clip import Bound
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Schedule
 from fedveil.parts.batches import BatchSampler
 from fedveil.parts.cohorts import Cohort
+from fedveil.parts.compression import Compression
 from fedveil.parts.optimisers import Optimiser
+from fedveil.parts.personal import Personalisation
 
 Declared = TypeVar("Declared")
-KINDS: tuple[UnionType, ...] = (Cohort, BatchSampler, Optimiser, PartitionKind, Schedule)
+KINDS: tuple[UnionType, ...] = (
+    Schedule,  # first: others have schedules among their fields
+    Bound,
+    Cohort,
+    BatchSampler,
+    Optimiser,
+    PartitionKind,
+    Compression,
+    Personalisation,
+)
+NUMBERS = (Schedule, Bound)
+"""Kinds for which a bare number stands for a value that never changes."""
 
 
 _FIELD = "\x1f"
@@ -91,11 +105,14 @@ def _make_converter() -> Converter:
         converter.register_structure_hook(words, _word_of)
     converter.register_structure_hook_factory(is_dataclass, lambda kind: _table_hook(kind, converter))
     converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], lambda value, _: _expect_table(value))
-    for optional, inner in ((int | None, int), (float | None, float), (Gaussian | None, Gaussian)):
-        _friendly_none(converter, optional, inner)
+    # In this order: a hook is made from the hooks of its fields.
+    for number in (int, float):
+        _friendly_none(converter, number | None, number)
     for kinds in KINDS:
         configure_tagged_union(kinds, converter, tag_name="kind", tag_generator=lambda part: part.kind)
         _friendly_kind(converter, kinds)
+    for part in (Gaussian, Compression):
+        _friendly_none(converter, part | None, part)
     return converter
 
 
@@ -111,7 +128,7 @@ def _friendly_kind(converter: Converter, kinds: UnionType) -> None:
     names = [member.kind for member in get_args(kinds)]
 
     def read(value: Any, _: Any) -> Any:
-        if kinds is Schedule and isinstance(value, int | float) and not isinstance(value, bool):
+        if kinds in NUMBERS and isinstance(value, int | float) and not isinstance(value, bool):
             return _constant(value)
         if isinstance(value, str):
             value = {"kind": value}
@@ -135,11 +152,15 @@ def _constant(value: float) -> Constant:
         raise _Wrong(error.problem) from None
 
 
-def _friendly_none(converter: Converter, optional: Any, inner: type) -> None:
+def _friendly_none(converter: Converter, optional: Any, inner: Any) -> None:
     def read(value: Any, _: Any) -> Any:
         return None if value is None or value == "none" else converter.structure(value, inner)
 
+    def write(value: Any) -> Any:
+        return None if value is None else converter.unstructure(value, unstructure_as=inner)
+
     converter.register_structure_hook(optional, read)
+    converter.register_unstructure_hook(optional, write)
 
 
 def _word_of(value: Any, words: type[StrEnum]) -> StrEnum:

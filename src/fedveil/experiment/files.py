@@ -83,6 +83,10 @@ class RunFiles:
         return self.directory / "checkpoints"
 
     @property
+    def personal(self) -> Path:
+        return self.directory / "clients"
+
+    @property
     def model(self) -> Path:
         return self.directory / "model.safetensors"
 
@@ -127,7 +131,8 @@ class RunFiles:
         tensors: dict[str, Tensor] = {f"model/{name}": t for name, t in layout.split(state.parameters).items()}
         tensors |= {f"server/{index}": tensor for index, tensor in enumerate(state.optimiser)}
         path = self.checkpoints / f"round-{state.round:06d}.safetensors"
-        write_whole(path, save(_contiguous(tensors), metadata={"round": str(state.round)}))
+        metadata = {"round": str(state.round)} | ({} if state.bound is None else {"bound": repr(state.bound)})
+        write_whole(path, save(_contiguous(tensors), metadata=metadata))
         for old in self._checkpoint_paths():
             if old != path:
                 old.unlink(missing_ok=True)
@@ -141,14 +146,15 @@ class RunFiles:
         try:
             with safe_open(path, framework="pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-                round = int(file.metadata()["round"])
+                metadata = file.metadata()
             if {f"model/{name}": shape for name, shape, _ in layout} != {
                 key: tuple(value.shape) for key, value in tensors.items() if key.startswith("model/")
             }:
                 raise ValueError("it is of another model")
             named = {key.removeprefix("model/"): value for key, value in tensors.items() if key.startswith("model/")}
             server = sorted((key for key in tensors if key.startswith("server/")), key=lambda key: int(key[7:]))
-            return ServerState(round, layout.join(named), tuple(tensors[key] for key in server))
+            bound = float(metadata["bound"]) if "bound" in metadata else None
+            return ServerState(int(metadata["round"]), layout.join(named), tuple(tensors[key] for key in server), bound)
         except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
             raise FedveilError(f"{path}: the checkpoint can't be read ({error})") from None
 

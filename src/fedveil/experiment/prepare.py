@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
+from fedveil.accounting.budget import Budget
+from fedveil.accounting.calibrate import calibrate
+from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
+from fedveil.core.types import Population
 from fedveil.data.dataset import Dataset, load
 from fedveil.data.partitions import Partition, make_partition
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.experiment.spec import DataSpec, Spec
+from fedveil.mechanisms.adaptive import CohortMedian
+from fedveil.mechanisms.clip import Clip
 from fedveil.models.registry import build
 from fedveil.runtimes.local import Job
 
@@ -31,7 +37,8 @@ class Prepared:
 
     @property
     def job(self) -> Job:
-        return Job(self.spec.method, self.model, self.sites, self.dataset.validation, self.streams)
+        tests = self.partition.tests if self.spec.data.test else ()
+        return Job(self.spec.method, self.model, self.sites, self.dataset.validation, self.streams, tests)
 
     def initial_state(self) -> ServerState:
         return initial_state(self.spec.method, self.layout.vector(self.model))
@@ -64,4 +71,24 @@ def prepare(spec: Spec, dataset: Dataset | None = None) -> Prepared:
         spec.model.options,
         seed=streams.integer(Purpose.INITIAL),
     )
-    return Prepared(spec, dataset, partition, sites, model, Layout.of(model), streams)
+    layout = Layout.of(model)
+    return Prepared(_calibrated(spec, sites.population, layout), dataset, partition, sites, model, layout, streams)
+
+
+def _calibrated(spec: Spec, population: Population, layout: Layout) -> Spec:
+    """The spec with the noise that its budget needs, where it asks for that."""
+    privacy = spec.privacy
+    if privacy.strict and spec.method.adaptive_clip is not None and _median(spec.method.adaptive_clip):
+        raise FedveilError(
+            "privacy.strict: the clipping bound is the median of the cohort's norms, read without noise, so nothing can"
+            " be promised; use the bound of geyer-private (a noisy quantile) instead"
+        )
+    if not privacy.calibrate or privacy.epsilon is None:
+        return spec
+    target = Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
+    found = calibrate(spec.method, population, layout.group_count, target)
+    return replace(spec, method=found.method, privacy=replace(privacy, calibrate=False))
+
+
+def _median(clip: Clip) -> bool:
+    return isinstance(clip.bound, CohortMedian)

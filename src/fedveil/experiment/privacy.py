@@ -15,6 +15,7 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
+from fedveil.experiment.budget import excludes
 from fedveil.experiment.files import RunFiles, disk_errors
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import Prepared, prepare
@@ -96,6 +97,8 @@ def promised(prepared: Prepared, *, delta: float, rounds: int | None = None, sec
             copies=copies,
             seeded=prepared.streams.seeded,
             secondary=secondary,
+            excluding=excludes(prepared),
+            strict=prepared.spec.privacy.strict,
         ),
         prepared.partition.max_copies,
     )
@@ -116,6 +119,8 @@ def spent(
             attempts=attempts,
             copies=copies,
             seeded=prepared.streams.seeded,
+            excluding=excludes(prepared),
+            strict=prepared.spec.privacy.strict,
         ),
         prepared.partition.max_copies,
     )

@@ -9,13 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fedveil.accounting.budget import Budget
 from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt
@@ -24,13 +24,15 @@ from fedveil.engine import loop
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
 from fedveil.engine.loop import Closed
+from fedveil.engine.personal import PersonalModels
 from fedveil.engine.server import ServerState
-from fedveil.experiment.budget import Budgeted
-from fedveil.experiment.files import FORMAT, RunFiles, write_whole
+from fedveil.experiment.budget import Budgeted, budget_of
+from fedveil.experiment.files import FORMAT, RunFiles, disk_errors, write_whole
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.privacy import cells, check_promise, promised, spent
 from fedveil.experiment.spec import Spec, resolve
+from fedveil.parts.personal import Shared
 from fedveil.report.guarantees import table_lines
 from fedveil.report.progress import Reporter, Silent
 from fedveil.runtimes.local import LocalRuntime
@@ -51,6 +53,10 @@ class Result:
     receipts: int
     rejected: int
     guarantees: list[dict[str, Any]]  # what was spent, cell by cell
+    own_accuracy: float | None = None  # mean over clients: the global model on a client's own test set
+    personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
+    sent_bytes: int = 0  # by all clients together
+    saved_bytes: int = 0  # by sending only part of the updates
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "run": str(self.run)}
@@ -76,10 +82,11 @@ def run(
     told = dict(overrides or {})
     told |= {} if rounds is None else {"stop.rounds": rounds}
     told |= {} if seed is None else {"seed": seed}
-    spec = resolve(source.to_dict() if isinstance(source, Spec) else source, told)
+    asked = resolve(source.to_dict() if isinstance(source, Spec) else source, told)
     if dataset is not None:
-        spec = replace(spec, data=replace(spec.data, name=dataset.name))
-    prepared = prepare(spec, dataset)
+        asked = replace(asked, data=replace(asked.data, name=dataset.name))
+    prepared = prepare(asked, dataset)
+    spec = prepared.spec
     runtime = LocalRuntime(prepared.job, workers, chunk)
     files = RunFiles(Path(out) if out is not None else _new_directory(spec))
     files.create()
@@ -133,6 +140,7 @@ def _train_rounds(
         files.save_checkpoint(state, prepared.layout)
     ledger.check_covers(state.round)
     files.trim_events(state.round)
+    personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
     promise = promised(prepared, delta=spec.privacy.delta)
     reporter.note("\n".join(table_lines("promised", cells(promise))))
@@ -147,30 +155,56 @@ def _train_rounds(
         runtime,
         prepared.streams,
         admission=_admission(prepared, ledger, state),
-        pay=lambda round, cohort: ledger.commit(round, cohort, _declared(prepared, round, cohort)),
+        pay=lambda state, cohort: ledger.commit(state.round, cohort, _declared(prepared, state, cohort)),
+        personal=personal,
     ):
         state = closed.state
         event = _event(closed)
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
-            evaluation = runtime.evaluate(state)
-            event |= {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
+            event |= _evaluated(prepared, runtime.evaluate(state), personal)
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now it is confirmed, noted and
         # published. After a crash anywhere, the ledger claims at least what anybody has seen.
         ledger.confirm(closed.round, closed.receipts)
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
+        if personal is not None:
+            personal.forget()
         _report(reporter, event, method.rounds)
-    return _finish(prepared, files, ledger, state, runtime.evaluate(state), promise)
+    return _finish(prepared, files, ledger, state, _evaluated(prepared, runtime.evaluate(state), personal), promise)
 
 
-def _declared(prepared: Prepared, round: int, cohort: Sequence[int]) -> list[Receipt]:
-    """What `round` will do to its cohort, not yet confirmed."""
-    records, layers = prepared.sites.population.records, prepared.layout.group_count
+def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:
+    """The clients' own models as they were after `rounds` rounds, for methods that keep them."""
+    rule = prepared.spec.method.personal
+    if isinstance(rule, Shared):
+        return None
+    with disk_errors(files.personal):
+        models = PersonalModels(rule, files.personal)
+        models.rewind(rounds)
+    return models
+
+
+def _evaluated(prepared: Prepared, evaluation: Evaluation, personal: PersonalModels | None) -> dict[str, float]:
+    """The global model on the validation records and on the clients' own test sets, and the clients' own models."""
+    found = {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
+    if prepared.spec.data.test:
+        found["own_accuracy"] = evaluation.own
+    if personal is not None and personal.accuracy is not None:
+        found["personal_accuracy"] = personal.accuracy
+    return found
+
+
+def _declared(prepared: Prepared, state: ServerState, cohort: Sequence[int]) -> list[Receipt]:
+    """What the coming round will do to its cohort, not yet confirmed."""
+    population, layers = prepared.sites.population, prepared.layout.group_count
+    declare = cache(
+        lambda records: prepared.spec.method.declare(state.round, records, layers, population.clients, state.bound)
+    )
     return [
-        Receipt(round, client, declaration, confirmed=False, draws=0)
+        Receipt(state.round, client, declaration, confirmed=False, draws=0)
         for client in cohort
-        for declaration in prepared.spec.method.declare(round, records[client], layers)
+        for declaration in declare(population.records[client])
     ]
 
 
@@ -183,9 +217,9 @@ def _admission(prepared: Prepared, ledger: Ledger, state: ServerState) -> Admiss
     past = [(round, cohort) for round, _, cohort in ledger.rounds()]
     if prepared.streams.seeded:
         past = list({round: (round, cohort) for round, cohort in past if round < state.round}.values())
-    privacy, method = prepared.spec.privacy, prepared.spec.method
-    if privacy.epsilon is not None:
-        return Budgeted(prepared, Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view), past)
+    budget, method = budget_of(prepared), prepared.spec.method
+    if budget is not None:
+        return Budgeted(prepared, budget, past)
     taken = Counter(client for _, cohort in past for client in cohort)
     return Limited([taken[client] for client in range(prepared.sites.population.clients)], method.cohort.most)
 
@@ -202,7 +236,7 @@ def _finish(
     files: RunFiles,
     ledger: Ledger,
     state: ServerState,
-    evaluation: Evaluation,
+    evaluation: Mapping[str, float],
     promise: Table,
 ) -> Result:
     delta, receipts = prepared.spec.privacy.delta, ledger.receipts()
@@ -216,8 +250,12 @@ def _finish(
         run=files.directory,
         method=prepared.spec.base,
         data=prepared.dataset.name,
-        accuracy=evaluation.accuracy,
-        loss=evaluation.mean_loss,
+        accuracy=evaluation["accuracy"],
+        loss=evaluation["loss"],
+        own_accuracy=evaluation.get("own_accuracy"),
+        personal_accuracy=evaluation.get("personal_accuracy"),
+        sent_bytes=sum(event.get("upload_bytes", 0) for event in events),
+        saved_bytes=sum(event.get("dense_bytes", 0) - event.get("upload_bytes", 0) for event in events),
         rounds=state.round,
         seconds=round(sum(event["seconds"] for event in events), 3),
         seeded=prepared.streams.seeded,

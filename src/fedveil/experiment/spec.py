@@ -60,17 +60,25 @@ class EvaluationSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacySpec:
-    """δ of every guarantee and, where `epsilon` is given, a budget that no client may pass: of what, against whom."""
+    """δ of every guarantee and, where `epsilon` is given, a budget that no client may pass: of what, against whom.
+
+    `calibrate` solves σ for that budget before the run begins. `strict` takes a clipping bound that is read from the
+    data without noise for what it is: such a run promises nothing and is refused.
+    """
 
     delta: float = 1e-5
     epsilon: float | None = None
     unit: Unit = Unit.RECORD
     view: View = View.SERVER
+    calibrate: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
             raise FieldError("delta", f"must be above 0 and below 1, not {self.delta}")
         not_negative("epsilon", 0.0 if self.epsilon is None else self.epsilon)
+        if self.calibrate and self.epsilon is None:
+            raise FieldError("calibrate", "needs the epsilon that the noise is solved for")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +147,7 @@ def _complete(told: dict[str, Any]) -> Spec:
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
     task = TASKS.get(str(name), {})
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
-    table = merge(merge(defaults, task), own)
+    table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
     if isinstance(told.get("model"), dict) and "name" in told["model"]:
         table["model"] = {}  # options belong to the network they were written for
     table = merge(table, {key: value for key, value in told.items() if key != "method"})

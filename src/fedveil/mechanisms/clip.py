@@ -9,26 +9,45 @@ import torch
 from torch import Tensor
 
 from fedveil.core.checks import one_of
+from fedveil.mechanisms.adaptive import Adaptive, CohortMedian
 from fedveil.mechanisms.schedules import Schedule, schedule
+
+Bound = Schedule | Adaptive
 
 
 @dataclass(frozen=True)
 class Clip:
     """Scales a row down to L2 norm `bound` where it is longer: the whole row (`flat`) or each layer by itself.
 
+    The bound C_t follows a public schedule, or the norms themselves (`adaptive`).
+
     Sensitivity: flat, S = C. Per layer over M layers, S = sqrt(C² + … + C²) = C·sqrt(M).
     A row with a NaN or infinite norm is replaced by zero, so it cannot pass.
     """
 
-    bound: Schedule
+    bound: Bound
     by: str = "flat"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", schedule(self.bound))
+        if not isinstance(self.bound, Adaptive):
+            object.__setattr__(self, "bound", schedule(self.bound))
         one_of("by", self.by, ("flat", "layer"))
 
-    def at(self, round: int, rounds: int) -> float:
-        """C_t"""
+    @property
+    def adaptive(self) -> Adaptive | None:
+        return self.bound if isinstance(self.bound, Adaptive) else None
+
+    @property
+    def start(self) -> float:
+        """The bound of the first round; of a bound that is known only within a round, the unit it is counted in."""
+        if isinstance(self.bound, CohortMedian):
+            return 1.0
+        return self.bound.start if isinstance(self.bound, Adaptive) else self.bound.at(0, 1)
+
+    def at(self, round: int, rounds: int, current: float | None = None) -> float:
+        """C_t: by the schedule, or for an adaptive bound its `current` value (its start, where none is told)."""
+        if isinstance(self.bound, Adaptive):
+            return self.start if current is None else current
         return self.bound.at(round, rounds)
 
     def sensitivity(self, bound: float, layers: int) -> float:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from fedveil.core.checks import not_negative, one_of, within
+from fedveil.core.checks import FieldError, not_negative, one_of, within
 from fedveil.core.streams import Address, Purpose
 from fedveil.core.types import Declaration, Sampling, Unit
+from fedveil.mechanisms.adaptive import Adaptive, CohortMedian, Reported
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.schedules import Constant, Schedule, schedule
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian:
-    """Adds Gaussian noise of standard deviation σ·C per coordinate to clipped rows or to their sum.
+    """Adds Gaussian noise of standard deviation σ_t·C_t per coordinate to clipped rows or to their sum.
 
     Guarantee: one step is a Gaussian mechanism with noise multiplier z = sum_std / S for one row added to or removed
     from the sum, where S is the clip's sensitivity (`Clip.sensitivity`) and sum_std is
@@ -25,52 +28,122 @@ class Gaussian:
     - `noise="row"`: σ·C·sqrt(B), because each of the declared B rows carries N(0, σ²C²) (Fed-CDP, Algorithm 2,
       line 14). Where nobody looks at single rows the sum's noise is drawn once, which has the same distribution.
 
-    B is the *declared* batch size, a public constant; the realised number of rows enters nowhere. σ = 0 clips only
-    and guarantees nothing.
+    B is the *declared* number of rows, a public constant; the realised number enters nowhere. σ = 0 clips only and
+    guarantees nothing. `course` makes σ_t = σ·course(t) follow a public schedule. Where the bound follows the norms, z
+    holds for the sum and the norms' noisy reports together (`adaptive.py`).
     """
 
     clip: Clip
     sigma: float
     noise: str = "sum"
     unit: Unit = Unit.RECORD
+    course: Schedule = field(default_factory=lambda: Constant(1.0))
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "course", schedule(self.course))
         not_negative("sigma", self.sigma)
         within("sigma", self.sigma, 0, 1e6)
         one_of("noise", self.noise, ("row", "sum"))
+        if self.clip.adaptive is not None:
+            if self.clip.by != "flat" or self.noise != "sum":
+                raise FieldError("clip.bound", "follows the norms only for flat clipping with noise on the sum")
+            if isinstance(self.clip.adaptive, Reported) and self.sigma > 0:
+                self.clip.adaptive.share_of(self.sigma)
 
-    def row_std(self, bound: float) -> float:
+    @property
+    def adaptive(self) -> Adaptive | None:
+        return self.clip.adaptive
+
+    def at(self, round: int, rounds: int, current: float | None = None) -> GaussianRound:
+        """The mechanism as it is in one round; `current` is the value of an adaptive bound."""
+        sigma = self.sigma * self.course.at(round, rounds)
+        rule = self.adaptive
+        reporter = rule if isinstance(rule, Reported) and rule.reports_in(round) else None
+        return GaussianRound(
+            clip=self.clip,
+            noise=self.noise,
+            unit=self.unit,
+            bound=self.clip.at(round, rounds, current),
+            sigma=sigma if reporter is None or sigma == 0 else reporter.share_of(sigma),
+            reporter=reporter,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianRound:
+    """A Gaussian mechanism with the bound C_t and the σ_t of one round, and the rule that norms are reported to."""
+
+    clip: Clip
+    noise: str
+    unit: Unit
+    bound: float
+    sigma: float
+    reporter: Reported | None
+
+    @property
+    def row_std(self) -> float:
         """Noise on one row as the `on_device` view sees it."""
-        return self.sigma * bound if self.noise == "row" else 0.0
+        return self.sigma * self.bound if self.noise == "row" else 0.0
 
-    def sum_std(self, bound: float, batch: int) -> float:
-        """Noise on the sum of a batch of declared size `batch`."""
-        return self.sigma * bound * (math.sqrt(batch) if self.noise == "row" else 1.0)
+    def sum_std(self, rows: float) -> float:
+        """Noise on the sum of a declared number of rows."""
+        return self.sigma * self.bound * (math.sqrt(rows) if self.noise == "row" else 1.0)
 
-    def declare(self, *, place: str, bound: float, layers: int, steps: int, sampling: Sampling) -> Declaration:
-        """What `steps` steps at clipping bound `bound` do to one client."""
+    def factors(self, norms: Tensor) -> Tensor:
+        """What rows with these norms `[..., M]` are multiplied with."""
+        return self.clip.factors(norms, self.bound)
+
+    def declare(
+        self,
+        *,
+        place: str,
+        layers: int,
+        steps: int,
+        sampling: Sampling,
+        rows: float | None = None,
+        adds_up: bool = False,
+    ) -> Declaration:
+        """What `steps` steps do to one client; `rows` is the number of rows in a sum, if not the batch's."""
         return Declaration(
             place=place,
             unit=self.unit,
             steps=steps,
-            bound=bound,
-            sensitivity=self.clip.sensitivity(bound, layers),
-            sum_std=self.sum_std(bound, sampling.batch),
-            row_std=self.row_std(bound),
+            bound=self.bound,
+            sensitivity=self.clip.sensitivity(self.bound, layers),
+            sum_std=self.sum_std(sampling.batch if rows is None else rows),
+            row_std=self.row_std,
             sampling=sampling,
+            report=None if self.reporter is None else self.reporter.multiplier,
+            leaks_bound=isinstance(self.clip.bound, CohortMedian),
+            adds_up=adds_up,
         )
 
     def add_to_sums(
-        self, sums: Tensor, *, bound: float, batch: int, source: NoiseSource, addresses: list[Address]
+        self,
+        sums: Tensor,
+        *,
+        rows: float,
+        source: NoiseSource,
+        addresses: Sequence[Address],
+        purpose: Purpose = Purpose.EXAMPLE_NOISE,
     ) -> None:
         """Noise the sums `[K, P]` in place; row `k` draws from the stream at `addresses[k]`."""
         if self.sigma > 0:
-            noise = source.standard_normal(Purpose.EXAMPLE_NOISE, addresses, sums.shape[-1])
-            sums.add_(noise, alpha=self.sum_std(bound, batch))
+            sums.add_(source.standard_normal(purpose, addresses, sums.shape[-1]), alpha=self.sum_std(rows))
 
-    def add_to_rows(self, rows: Tensor, *, bound: float, source: NoiseSource, addresses: list[Address]) -> None:
+    def add_to_rows(self, rows: Tensor, *, source: NoiseSource, addresses: Sequence[Address]) -> None:
         """Noise every row of `[K, B, P]` by itself, in place: `row` noise when somebody looks at the rows."""
         if self.sigma > 0:
             count, batch, size = rows.shape
             noise = source.standard_normal(Purpose.ROW_NOISE, addresses, batch * size)
-            rows.add_(noise.view(count, batch, size), alpha=self.row_std(bound))
+            rows.add_(noise.view(count, batch, size), alpha=self.row_std)
+
+    def report(self, lengths: Tensor) -> Tensor | None:
+        """The norms' reports `[K, width]`, still without noise; None in rounds that report nothing."""
+        return None if self.reporter is None else self.reporter.report(lengths, self.bound)
+
+    def add_to_reports(self, reports: Tensor, *, source: NoiseSource, addresses: Sequence[Address]) -> None:
+        """Noise on reports `[K, width]`, or on their sum with one address, in place."""
+        assert self.reporter is not None
+        noise = source.standard_normal(Purpose.REPORT_NOISE, addresses, reports.shape[-1])
+        reports.add_(noise, alpha=self.reporter.sigma)

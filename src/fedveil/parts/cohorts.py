@@ -1,19 +1,25 @@
 """Which clients take part in a round.
 
 `draw` chooses among the candidates: all clients, less those that have taken part `most` times already where the
-sampler has such a limit. Divisors use the declared size whoever is left.
+sampler has such a limit. Divisors use the declared size whoever is left. `at` gives the sampler of one round: cohorts
+may grow (or shrink) over the training by a public schedule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from fedveil.core.checks import FieldError, count
 from fedveil.core.errors import FedveilError
+from fedveil.mechanisms.schedules import Constant, Schedule, schedule
+
+
+def _level() -> Schedule:
+    return Constant(1.0)
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,10 @@ class PoissonCohort:
     kind: ClassVar[str] = "poisson"
     rate: float
     most: int | None = None  # rounds that one client may take part in
+    growth: Schedule = field(default_factory=_level)  # the rate of round t is rate · growth(t), at most 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "growth", schedule(self.growth))
         count("most", 1 if self.most is None else self.most)
         if not 0 < self.rate <= 1:
             raise FieldError("rate", f"must be above 0 and at most 1, not {self.rate}")
@@ -35,6 +43,9 @@ class PoissonCohort:
     def draw(self, candidates: Sequence[int], generator: np.random.Generator) -> list[int]:
         joined = np.flatnonzero(generator.random(len(candidates)) < self.rate)
         return [candidates[int(index)] for index in joined]
+
+    def at(self, round: int, rounds: int) -> PoissonCohort:
+        return PoissonCohort(min(self.rate * self.growth.at(round, rounds), 1.0), self.most)
 
     def divisor(self, clients: int) -> float:
         return self.rate * clients
@@ -50,8 +61,10 @@ class FixedSize:
     kind: ClassVar[str] = "fixed"
     size: int
     most: int | None = None  # rounds that one client may take part in
+    growth: Schedule = field(default_factory=_level)  # m_t is size · growth(t), rounded, at least 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "growth", schedule(self.growth))
         count("most", 1 if self.most is None else self.most)
         count("size", self.size)
 
@@ -61,6 +74,12 @@ class FixedSize:
         size = min(self.size, len(candidates))
         chosen = generator.choice(len(candidates), size=size, replace=False, shuffle=False)
         return sorted(candidates[int(index)] for index in chosen)
+
+    def at(self, round: int, rounds: int) -> FixedSize:
+        grown = self.size * self.growth.at(round, rounds)
+        if grown > 2**30:
+            raise FedveilError(f"cohort.growth: {grown:g} clients in round {round}")
+        return FixedSize(max(int(grown + 0.5), 1), self.most)
 
     def divisor(self, clients: int) -> float:
         return float(self.size)
@@ -76,6 +95,9 @@ class Everyone:
 
     kind: ClassVar[str] = "everyone"
     most: ClassVar[None] = None
+
+    def at(self, round: int, rounds: int) -> Everyone:
+        return self
 
     def draw(self, candidates: Sequence[int], generator: np.random.Generator) -> list[int]:
         return list(candidates)

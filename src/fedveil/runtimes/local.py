@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Streams
@@ -29,6 +29,7 @@ from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
 from fedveil.engine.client import Broadcast, Uploads
+from fedveil.engine.personal import Starts
 from fedveil.engine.server import ServerState
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
@@ -43,9 +44,10 @@ class Job:
     sites: Sites
     validation: Examples
     streams: Streams
+    tests: tuple[Tensor, ...] = ()
 
     def engine(self) -> Engine:
-        return Engine(self.method, self.model, self.sites, self.validation, self.streams)
+        return Engine(self.method, self.model, self.sites, self.validation, self.streams, tests=self.tests)
 
 
 def usable_cores() -> int:
@@ -77,12 +79,15 @@ class LocalRuntime:
             self._pool.close()
             self._pool = None
 
-    def train(self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps) -> Iterator[Uploads]:
+    def train(
+        self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
+    ) -> Iterator[Uploads]:
         calls = (
-            ("train", broadcast, group[first : first + size], taps)
+            ("train", broadcast, members, taps, None if starts is None else starts(members))
             for group in alike(self._job.method, self._job.sites, cohort)
             for size in [self._chunk_size(len(group))]
             for first in range(0, len(group), size)
+            for members in [group[first : first + size]]
         )
         return self._running.run(calls)
 

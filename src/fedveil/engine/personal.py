@@ -1,0 +1,102 @@
+"""The clients' own models between rounds, on disk: thousands of them do not fit into memory.
+
+Every training writes a new file, and the old one goes only when a later checkpoint is safe (`forget`). After a crash
+the models are therefore those of the checkpoint (`rewind`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from fedveil.core.errors import FedveilError
+from fedveil.engine.client import Uploads
+from fedveil.parts.personal import Attention, Personalisation, Shared
+
+Starts = Callable[[Sequence[int]], Tensor]
+"""The models `[K, P]` that clients begin with."""
+
+
+class PersonalModels:
+    """One file per client and training: `CLIENT-ROUND.safetensors`."""
+
+    def __init__(self, rule: Personalisation, directory: Path) -> None:
+        if isinstance(rule, Shared):
+            raise FedveilError("personal: a method with one shared model keeps none for its clients")
+        self._rule, self._directory = rule, directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._rounds: dict[int, list[int]] = {}
+        for path in sorted(directory.glob("*-*.safetensors")):
+            client, round = path.stem.split("-")
+            self._rounds.setdefault(int(client), []).append(int(round))
+        self._accuracy: dict[int, float] = {}
+
+    def rewind(self, rounds: int) -> None:
+        """Forget what was trained after the first `rounds` rounds; nobody has seen it published."""
+        for client, trained in list(self._rounds.items()):
+            for round in [round for round in trained if round >= rounds]:
+                self._path(client, round).unlink(missing_ok=True)
+                trained.remove(round)
+            if not trained:
+                del self._rounds[client]
+        self._accuracy = {client: found for client in self._rounds if (found := self._stored(client)[1]) is not None}
+
+    def starts(self, shared: Tensor, cohort: Sequence[int]) -> Starts:
+        """How clients of this cohort begin a round whose global model is `shared`; newcomers begin with it."""
+        rule = self._rule
+        if isinstance(rule, Attention):
+            mixed = rule.mixtures(torch.stack([self.model(client, shared) for client in cohort])) if cohort else shared
+            place = {client: index for index, client in enumerate(cohort)}
+            return lambda clients: mixed[[place[client] for client in clients]]
+        assert not isinstance(rule, Shared)
+        return lambda clients: rule.helpers(torch.stack([self.model(client, shared) for client in clients]), shared)
+
+    def keep(self, round: int, shared: Tensor, uploads: Uploads) -> None:
+        """Store each client's model as it was uploaded, with its accuracy on the client's own test set."""
+        for k, (client, update) in enumerate(zip(uploads.clients, uploads.updates, strict=True)):
+            model = shared + torch.nan_to_num(update, nan=0.0, posinf=0.0, neginf=0.0)
+            metadata = {}
+            if uploads.accuracies is not None:
+                self._accuracy[client] = float(uploads.accuracies[k])
+                metadata["accuracy"] = repr(self._accuracy[client])
+            path = self._path(client, round)
+            temporary = path.with_suffix(".part")
+            try:
+                temporary.write_bytes(save({"model": model}, metadata=metadata))
+                os.replace(temporary, path)
+            except OSError as error:
+                raise FedveilError(f"{path}: {error.strerror or error}") from error
+            self._rounds.setdefault(client, []).append(round)
+
+    def forget(self) -> None:
+        """Drop all but each client's newest model, when a checkpoint that needs no older one is safe."""
+        for client, trained in self._rounds.items():
+            while len(trained) > 1:
+                self._path(client, trained.pop(0)).unlink(missing_ok=True)
+
+    def model(self, client: int, shared: Tensor) -> Tensor:
+        """A client's own model, or the global one if it has none yet."""
+        return self._stored(client)[0] if client in self._rounds else shared
+
+    @property
+    def accuracy(self) -> float | None:
+        """The mean over all clients that have trained of their own models' accuracy on their own test sets."""
+        return sum(self._accuracy.values()) / len(self._accuracy) if self._accuracy else None
+
+    def _stored(self, client: int) -> tuple[Tensor, float | None]:
+        path = self._path(client, self._rounds[client][-1])
+        try:
+            with safe_open(path, framework="pt") as file:
+                accuracy = (file.metadata() or {}).get("accuracy")
+                return file.get_tensor("model"), None if accuracy is None else float(accuracy)
+        except (SafetensorError, OSError) as error:
+            raise FedveilError(f"{path}: the client's model can't be read ({error})") from None
+
+    def _path(self, client: int, round: int) -> Path:
+        return self._directory / f"{client:07d}-{round:06d}.safetensors"

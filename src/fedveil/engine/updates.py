@@ -1,0 +1,92 @@
+"""What happens to finished updates before they leave their clients: clip, noise, report, compress."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedveil.core.parameters import Layout
+from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.core.types import Declaration, Receipt
+from fedveil.engine.general import group_norms
+from fedveil.engine.receipts import as_declared
+from fedveil.mechanisms.gaussian import GaussianRound
+from fedveil.mechanisms.noise import NoiseSource
+from fedveil.method import ONE_UPDATE, Method
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What K clients send: updates `[K, P]`, noisy reports of their norms `[K, width]` if any, and the receipts."""
+
+    updates: Tensor
+    reports: Tensor | None
+    receipts: tuple[Receipt, ...]
+
+
+def sanitised(
+    method: Method,
+    round: int,
+    bound: float | None,
+    clients: Sequence[int],
+    updates: Tensor,
+    layout: Layout,
+    streams: Streams,
+    noise: NoiseSource,
+) -> Sent:
+    """The updates `[K, P]` as the method lets them go.
+
+    Guarantee (`upload` noise): each client's update is clipped to sensitivity S and gets N(0, sum_std²) before anybody
+    else sees it: a Gaussian mechanism for the whole client, together with the report of its norm. Compression
+    follows and is post-processing.
+    """
+    addresses = [Address(round, client) for client in clients]
+    reports: Tensor | None = None
+    receipts: tuple[Receipt, ...] = ()
+    if method.upload is not None:
+        mechanism = method.upload.at(round, method.rounds, bound)
+        norms = update_norms(updates, layout)
+        updates = clipped(updates, norms, mechanism, layout)
+        before = updates.clone()
+        mechanism.add_to_sums(updates, rows=1, source=noise, addresses=addresses, purpose=Purpose.UPLOAD_NOISE)
+        reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
+        if reports is not None:
+            mechanism.add_to_reports(reports, source=noise, addresses=addresses)
+        declared = mechanism.declare(
+            place="upload", layers=layout.group_count, steps=1, sampling=ONE_UPDATE, adds_up=method.uploads_add_up
+        )
+        receipts = _receipts(declared, round, clients, updates - before)
+    if method.compress is not None:
+        updates = method.compress.apply(updates, addresses, streams)
+    return Sent(updates, reports, receipts)
+
+
+def update_norms(updates: Tensor, layout: Layout) -> Tensor:
+    """L2 norms `[K, M]` of the layers of updates `[K, P]`; row by row, so that rounding does not depend on K."""
+    return torch.stack([group_norms(update, layout) for update in updates])
+
+
+def clipped(updates: Tensor, norms: Tensor, mechanism: GaussianRound, layout: Layout) -> Tensor:
+    """Updates `[K, P]` with layer norms `[K, M]`, clipped; an update that is not finite becomes zero."""
+    factors = mechanism.factors(norms)
+    parts = [updates[:, part] * factors[:, m, None] for m, part in enumerate(layout.group_slices)]
+    finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
+    return torch.where(finite, torch.cat(parts, dim=-1), torch.zeros((), dtype=updates.dtype))
+
+
+def _receipts(did: Declaration, round: int, clients: Sequence[int], noise: Tensor) -> tuple[Receipt, ...]:
+    squares = noise.double().square().mean(dim=-1).tolist()
+    count = noise.shape[-1]
+    return tuple(
+        Receipt(
+            round=round,
+            client=client,
+            did=did,
+            confirmed=as_declared(squares[k], did.sum_std, count),
+            draws=count if did.sum_std > 0 else 0,
+        )
+        for k, client in enumerate(clients)
+    )
