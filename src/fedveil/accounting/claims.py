@@ -16,10 +16,14 @@ from fedveil.accounting.renyi import quiet
 from fedveil.core.checks import count, positive
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population, Unit, View
+from fedveil.mechanisms.adaptive import CohortMedian
+from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.method import Method
 from fedveil.parts.batches import PartitionBatch, PoissonBatch, WithoutReplacement
+from fedveil.parts.cohorts import FixedSize, PoissonCohort
 
 FED_CDP, PRIFEDSYNC = "Wei et al. 2021, Table VI", "Zheng et al. 2021, Theorem 2"
+GEYER = "Geyer et al. 2017, section 3"
 
 MOMENT_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
 """The orders of the moments accountant that the papers ran."""
@@ -124,7 +128,11 @@ def claims(
     """What the paper behind this kind of method would claim for this training; nothing where no paper speaks of it."""
     check_delta(delta)
     example, total = method.example, method.rounds if rounds is None else rounds
-    if example is None or example.sigma == 0 or total == 0:
+    if total == 0:
+        return ()
+    if example is None:
+        return _client_level(method, population, layers, total, delta)
+    if example.sigma == 0:
         return ()
     records = min(population.records)
     steps, batch = method.local_steps(records), method.batch.declared(records)
@@ -148,6 +156,36 @@ def claims(
     if isinstance(method.batch, WithoutReplacement) and example.clip.by == "flat":
         return _prifedsync(method, population, records, steps, total, delta)
     return ()
+
+
+def _client_level(method: Method, population: Population, layers: int, rounds: int, delta: float) -> tuple[Claim, ...]:
+    """Fed-SDP (noise on every update, at the server or on the client) and Geyer et al. (noise once, on the sum)."""
+    mechanism = method.server or method.upload
+    own_noise = method.server is None or method.server.noise == "row"
+    if mechanism is None or mechanism.sigma == 0 or (method.upload is not None and mechanism.clip.by == "flat"):
+        return ()  # nobody states an ε for federated LDP-SGD
+    rate = min(method.cohort.at(0, method.rounds).divisor(population.clients) / population.clients, 1.0)
+    epsilon = moments_epsilon(mechanism.sigma, rate, rounds, delta)
+    formula = f"moments accountant, {rounds:,} × Poisson({rate:.4g}) Gaussian(z = σ = {mechanism.sigma:g})"
+    source = FED_CDP if own_noise else GEYER
+    difference = _client_level_difference(method, mechanism, layers, own_noise)
+    return (Claim(source, Unit.CLIENT, View.RELEASED, epsilon, delta, formula, difference),)
+
+
+def _client_level_difference(method: Method, mechanism: Gaussian, layers: int, own_noise: bool) -> str:
+    parts = []
+    if own_noise:
+        parts.append("the claim takes z = σ, without the noises of a cohort's updates adding up in their sum")
+    if mechanism.clip.by == "layer" and layers > 1:
+        parts.append(f"it leaves out the sensitivity C·sqrt(M) of clipping M = {layers} layers one by one")
+    if isinstance(mechanism.clip.bound, CohortMedian):
+        parts.append("it leaves out that the clipping bound is read from the clients' norms without noise")
+    if isinstance(method.cohort, FixedSize):
+        parts.append("it takes cohorts of fixed size for Poisson samples")
+    if not parts or isinstance(method.cohort, PoissonCohort):
+        parts.append("Rényi divergences are looser than the privacy loss distribution")
+    text = ", and ".join(parts)
+    return text[0].upper() + text[1:] + "."
 
 
 def _fed_cdp_difference(method: Method, layers: int) -> str:

@@ -145,7 +145,7 @@ def _route(
     every = {round: Participation.of(round.cohort, crowd) for round, _ in exposure.all_rounds + exposure.took_part}
     published = view in (View.PEER, View.RELEASED)
     hidden = published and any(taking.chance is not None for taking in every.values())
-    summed = published and _summed(place, every, unit, view)
+    summed = published and _summed(place, every, view)
     # Where it is left to chance who is in a round, the round costs everybody, drawn or not.
     terms: list[Term] = []
     relations: set[Relation] = set()
@@ -245,7 +245,7 @@ def _noises(participation: Participation, view: View) -> int:
     return (participation.size or 0) - (view is View.PEER)
 
 
-def _summed(place: str, rounds: dict[Round, Participation], unit: Unit, view: View) -> bool:
+def _summed(place: str, rounds: dict[Round, Participation], view: View) -> bool:
     """Whether the rounds are accounted on the sums of cohorts of fixed size, under replace-one.
 
     For noise of the clients' own that pays when more than four of them add up: replacing one moves the sum by 2S.
@@ -256,7 +256,7 @@ def _summed(place: str, rounds: dict[Round, Participation], unit: Unit, view: Vi
         mine = [d for round in rounds for d in round.declarations if d.place == place]
         return all(d.adds_up for d in mine) and all(_noises(taking, view) > 4 for taking in rounds.values())
     sampled = any((taking.size or 0) < taking.clients for taking in rounds.values())
-    return place == "server" and unit is Unit.CLIENT and sampled
+    return place == "server" and sampled
 
 
 def _sampled_sum(declaration: Declaration, participation: Participation, view: View) -> tuple[Term, Relation]:
