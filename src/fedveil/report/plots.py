@@ -1,0 +1,209 @@
+"""Pictures of several trainings, from plain lists. The palette can be told apart by colour-blind readers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+
+from fedveil.report.tables import value_word
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+"""Okabe and Ito's, without yellow, which is too faint for lines."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES: tuple[Any, ...] = ("-", (0, (7, 2)), (0, (7, 2, 1.5, 2)), (0, (2, 1.5)))
+WORD_LIMIT = 46
+
+
+def style(index: int) -> dict[str, Any]:
+    """Colour and dash of the line number `index`: 28 that differ."""
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": DASHES[index // len(COLOURS) % len(DASHES)]}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def tidy(axes: Axes, across: str, up: str, *, rounds: bool = False) -> None:
+    """Labels, a light grid, no frame where nothing is read off."""
+    axes.set(xlabel=across, ylabel=up)
+    axes.grid(alpha=0.25, linewidth=0.7)
+    axes.spines[["top", "right"]].set_visible(False)
+    if rounds:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Outside the panels, so that it never lies over data; as many columns as the words leave room for."""
+    short = [label if len(label) <= 2 * WORD_LIMIT else label[: 2 * WORD_LIMIT - 1] + "…" for label in labels]
+    letters = 3.2 + max(map(len, short)) * 0.068 * 10 / 9
+    columns = max(1, min(len(short), int(figure.get_figwidth() / (letters - 3.2 + 0.55))))
+    figure.legend(handles, short, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+
+
+def spans_a_decade(values: Sequence[float]) -> bool:
+    """Whether a logarithmic axis tells more: all positive, and the largest more than ten times the smallest."""
+    finite = [value for value in values if math.isfinite(value)]
+    return bool(finite) and min(finite) > 0 and max(finite) > 10 * min(finite)
+
+
+def plain_ticks(axes: Axes, which: str) -> None:
+    """0.5, 1, 10 in place of powers of ten, where the axis is short enough for that."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+    if low > 1e-3 and high < 1e5:
+        formatter = ScalarFormatter()
+        formatter.set_scientific(False)
+        axis.set_major_formatter(formatter)
+        if high / low > 50:
+            axis.set_minor_formatter(NullFormatter())
+        else:
+            axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+
+
+# Methods side by side
+
+
+def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]], delta: float) -> None:
+    """Accuracy over rounds, and accuracy over ε: a method without a finite ε is a dashed line at its final accuracy.
+
+    A curve has `name`, `rounds`, `accuracy`, `deviation`, `final` (None if it failed), `cell` (what ε speaks of; None
+    without a guarantee), `epsilon` with `epsilon_accuracy` at a few rounds, and `claimed`: the paper's ε, or None.
+    """
+    figure = new_figure(11.5, 5.2 + 0.2 * math.ceil(len(curves) / 2))
+    figure.suptitle(title, fontsize=12)
+    left, right = figure.subplots(1, 2, sharey=True)
+    handles, labels = [], []
+    for index, curve in enumerate(curves):
+        if curve["final"] is None:
+            continue
+        look, marker = style(index), MARKERS[index % len(MARKERS)]
+        _band(left, curve, look, marker)
+        _over_epsilon(right, curve, look, marker)
+        words = f"ε of {curve['cell']}" if curve["cell"] else "no guarantee (dashed on the right)"
+        handles.append(Line2D([], [], linewidth=2, marker=marker, markersize=5, **look))
+        labels.append(f"{curve['name']}: {words}")
+    if any(curve["claimed"] is not None and curve["cell"] for curve in curves):
+        handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, color="0.35", markerfacecolor="none"))
+        labels.append("hollow: the ε its paper claims")
+    tidy(left, "rounds", "accuracy", rounds=True)
+    tidy(right, f"verified ε at δ = {delta:g}, promised after these rounds", "")
+    _scale_epsilon(right, [value for curve in curves for value in curve["epsilon"]])
+    legend_below(figure, handles, labels)
+    figure.savefig(path)
+
+
+def _band(axes: Axes, curve: Mapping[str, Any], look: Mapping[str, Any], marker: str) -> None:
+    rounds, accuracy, deviation = curve["rounds"], curve["accuracy"], curve["deviation"]
+    every = max(1, len(rounds) // 12)
+    axes.plot(rounds, accuracy, linewidth=2, marker=marker, markersize=4.5, markevery=every, **look)
+    if any(deviation):
+        low = [value - spread for value, spread in zip(accuracy, deviation, strict=True)]
+        high = [value + spread for value, spread in zip(accuracy, deviation, strict=True)]
+        axes.fill_between(rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def _over_epsilon(axes: Axes, curve: Mapping[str, Any], look: Mapping[str, Any], marker: str) -> None:
+    if not curve["cell"]:
+        axes.axhline(curve["final"], color=look["color"], linestyle="--", linewidth=1.6)
+        return
+    axes.plot(curve["epsilon"], curve["epsilon_accuracy"], linewidth=2, marker=marker, markersize=4.5, **look)
+    if curve["claimed"] is not None:
+        axes.plot(
+            curve["claimed"], curve["final"], marker=marker, markersize=9, color=look["color"], markerfacecolor="none",
+            markeredgewidth=1.6, linestyle="",
+        )  # fmt: skip
+
+
+def _scale_epsilon(axes: Axes, values: Sequence[float]) -> None:
+    if not values:
+        axes.set_xticks([])
+        axes.set_xlabel("no method here has a finite ε")
+    elif spans_a_decade(values):
+        axes.set_xscale("log")
+        plain_ticks(axes, "x")
+    else:
+        axes.set_xlim(left=0)
+
+
+# A grid of settings
+
+
+def draw_sweep(path: Path, title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], cell: str) -> None:
+    """Accuracy with error bars over the first key, one line per value of the second, and the promised ε beside it."""
+    first, second = keys[0], keys[1] if len(keys) > 1 else None
+    figure = new_figure(11.5, 4.9 if second is None else 5.4)
+    figure.suptitle(title, fontsize=12)
+    left, right = figure.subplots(1, 2)
+    ticks = _Ticks(_distinct(row["point"][first] for row in rows))
+    infinite, handles, labels = [], [], []
+    for index, value in enumerate(_distinct(row["point"][second] for row in rows) if second else [None]):
+        line = [row for row in rows if second is None or row["point"][second] == value]
+        look = {**style(index), "marker": MARKERS[index % len(MARKERS)], "linewidth": 2, "markersize": 6}
+        finished = [row for row in line if row["accuracy"] is not None]
+        across = [ticks.place(row["point"][first]) for row in finished]
+        spreads = [row["deviation"] or 0.0 for row in finished]
+        left.errorbar(across, [row["accuracy"] for row in finished], yerr=spreads, capsize=4, **look)
+        known = [row for row in line if row["epsilon"][cell]["promised"] != "inf"]
+        infinite += [row for row in line if row not in known]
+        places = [ticks.place(row["point"][first]) for row in known]
+        right.plot(places, [row["epsilon"][cell]["promised"] for row in known], **look)
+        handles.append(Line2D([], [], **look))
+        labels.append(f"{second} = {value_word(value)}")
+    seeds = max(row["runs"] for row in rows)
+    tidy(left, first, f"accuracy (mean ± deviation of {seeds} seeds)" if seeds > 1 else "accuracy")
+    tidy(right, first, f"verified ε at δ = {rows[0]['delta']:g}, {cell}")
+    for axes in (left, right):
+        ticks.mark(axes)
+    if spans_a_decade([row["epsilon"][cell]["promised"] for row in rows if row not in infinite]):
+        right.set_yscale("log")
+        plain_ticks(right, "y")
+    elif len(infinite) < len(rows):
+        right.set_ylim(bottom=0)
+    if infinite:
+        points = dict.fromkeys(value_word(row["point"][first]) for row in infinite)
+        right.set_title(f"ε = ∞ at {first} = {', '.join(points)}", fontsize=9)
+    if second is not None:
+        legend_below(figure, handles, labels)
+    figure.savefig(path)
+
+
+def _distinct(values: Any) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
+
+
+class _Ticks:
+    """Where the values of a key stand: as numbers, or side by side when they are words."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = list(values)
+        self._numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+    def place(self, value: Any) -> float:
+        return float(value) if self._numbers else float(self._values.index(value))
+
+    def mark(self, axes: Axes) -> None:
+        if self._numbers and spans_a_decade(self._values):
+            axes.set_xscale("log")
+        if not self._numbers or len(self._values) <= 12:
+            words = [value_word(value) for value in self._values]
+            axes.set_xticks([self.place(value) for value in self._values], words)
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            if max(map(len, words)) * len(words) > 60:
+                axes.tick_params(axis="x", rotation=30)
+        if not self._numbers:
+            axes.margins(x=0.1)
