@@ -31,7 +31,7 @@ from fedveil.experiment.series import (
 from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.summary import Cell, cell_name, chosen_cells, first_finite, mean_course, summarise
 from fedveil.report.plots import draw_comparison
-from fedveil.report.tables import SEEDED, comparison_table, csv_text, markdown_text
+from fedveil.report.tables import SEEDED, comparison_table, csv_text, explanation, markdown_text
 
 MARKS = 16
 """After how many of the rounds ε is computed for the picture."""
@@ -162,7 +162,7 @@ def _curve(name: str, prepared: Prepared, runs: Sequence[Done], cells: Sequence[
 def _write(found: Comparison, curves: Sequence[Mapping[str, Any]], specs: Mapping[str, Spec]) -> None:
     headings, lines = comparison_table(found.rows)
     write_whole(found.out / "table.csv", csv_text(found.rows).encode())
-    remarks = [*found.notes, *(f"failed: {words}" for words in found.failed)]
+    remarks = [*explanation(found.rows), *found.notes, *(f"failed: {words}" for words in found.failed)]
     write_whole(found.out / "table.md", markdown_text(headings, lines, remarks).encode())
     data = next(iter(specs.values())).data
     runs = max(row["runs"] for row in found.rows)

@@ -89,7 +89,8 @@ def show(directories: Sequence[str | Path], out: str | Path | None = None) -> tu
         }
         for course in courses
     ]
-    title = " and ".join(dict.fromkeys(f"{course.base} on {course.data}" for course in courses))
+    bases, data = (dict.fromkeys(getattr(course, word) for course in courses) for word in ("base", "data"))
+    title = f"{', '.join(bases)} on {', '.join(data)}"
     with disk_errors(path):
         draw_course(path, title if len(title) <= 90 else f"{len(courses)} runs", lines)
     return courses, path

@@ -30,7 +30,7 @@ from fedveil.experiment.series import (
 from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.summary import cell_name, chosen_cells, summarise
 from fedveil.report.plots import draw_sweep
-from fedveil.report.tables import SEEDED, csv_text, markdown_text, sweep_table
+from fedveil.report.tables import SEEDED, csv_text, explanation, markdown_text, sweep_table
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _write(
     headings, lines = sweep_table(keys, rows)
     picture = directory / "sweep.png" if len(axes) <= 2 else None
     write_whole(directory / "table.csv", csv_text(rows).encode())
-    remarks = [*notes, *(f"failed: {words}" for words in failed)]
+    remarks = [*explanation(rows), *notes, *(f"failed: {words}" for words in failed)]
     write_whole(directory / "table.md", markdown_text(headings, lines, remarks).encode())
     if picture is not None:
         title = f"{spec.base} on {spec.data.name}" if "method" not in keys else spec.data.name

@@ -100,11 +100,8 @@ def _draw_panel(axes: Axes, panel: Panel, runs: Sequence[Mapping[str, Any]]) -> 
             if not points:
                 continue
             look = style(index) if dash == "-" else {**style(index), "linestyle": dash}
-            marked: dict[str, Any] = {
-                "marker": MARKERS[index % len(MARKERS)],
-                "markersize": 4.5,
-                "markevery": max(1, len(points) // 8),
-            }
+            marked: dict[str, Any] = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5}
+            marked["markevery"] = max(1, len(points) // 8)
             axes.plot(*zip(*points, strict=True), linewidth=1.8, **look, **(marked if dash == "-" else {}))
             values += [value for _, value in points]
     axes.set_title(panel.title, fontsize=10.5)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullFormatter, ScalarFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from fedveil.report.tables import value_word
 
@@ -62,9 +62,7 @@ def plain_ticks(axes: Axes, which: str) -> None:
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     if low > 1e-3 and high < 1e5:
-        formatter = ScalarFormatter()
-        formatter.set_scientific(False)
-        axis.set_major_formatter(formatter)
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
         if high / low > 50:
             axis.set_minor_formatter(NullFormatter())
         else:
@@ -93,12 +91,13 @@ def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]],
         words = f"ε of {curve['cell']}" if curve["cell"] else "no guarantee (dashed on the right)"
         handles.append(Line2D([], [], linewidth=2, marker=marker, markersize=5, **look))
         labels.append(f"{curve['name']}: {words}")
-    if any(curve["claimed"] is not None and curve["cell"] for curve in curves):
+    claims = [curve["claimed"] for curve in curves if curve["cell"] and curve["claimed"] is not None]
+    if claims:
         handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, color="0.35", markerfacecolor="none"))
-        labels.append("hollow: the ε its paper claims")
+        labels.append("hollow: final accuracy at the ε its paper claims")
     tidy(left, "rounds", "accuracy", rounds=True)
     tidy(right, f"verified ε at δ = {delta:g}, promised after these rounds", "")
-    _scale_epsilon(right, [value for curve in curves for value in curve["epsilon"]])
+    _scale_epsilon(right, [*claims, *(value for curve in curves for value in curve["epsilon"])])
     legend_below(figure, handles, labels)
     figure.savefig(path)
 
@@ -108,8 +107,8 @@ def _band(axes: Axes, curve: Mapping[str, Any], look: Mapping[str, Any], marker:
     every = max(1, len(rounds) // 12)
     axes.plot(rounds, accuracy, linewidth=2, marker=marker, markersize=4.5, markevery=every, **look)
     if any(deviation):
-        low = [value - spread for value, spread in zip(accuracy, deviation, strict=True)]
-        high = [value + spread for value, spread in zip(accuracy, deviation, strict=True)]
+        low = [max(value - spread, 0.0) for value, spread in zip(accuracy, deviation, strict=True)]
+        high = [min(value + spread, 1.0) for value, spread in zip(accuracy, deviation, strict=True)]
         axes.fill_between(rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
 
 
@@ -140,42 +139,78 @@ def _scale_epsilon(axes: Axes, values: Sequence[float]) -> None:
 
 
 def draw_sweep(path: Path, title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], cell: str) -> None:
-    """Accuracy with error bars over the first key, one line per value of the second, and the promised ε beside it."""
+    """Accuracy with error bars over the first key, one line per value of the second, and the promised ε beside it.
+
+    A row has its `point` (key → value), `accuracy` and `deviation` (None where there is none), and its `epsilon`.
+    """
     first, second = keys[0], keys[1] if len(keys) > 1 else None
     figure = new_figure(11.5, 4.9 if second is None else 5.4)
     figure.suptitle(title, fontsize=12)
     left, right = figure.subplots(1, 2)
     ticks = _Ticks(_distinct(row["point"][first] for row in rows))
-    infinite, handles, labels = [], [], []
-    for index, value in enumerate(_distinct(row["point"][second] for row in rows) if second else [None]):
-        line = [row for row in rows if second is None or row["point"][second] == value]
-        look = {**style(index), "marker": MARKERS[index % len(MARKERS)], "linewidth": 2, "markersize": 6}
+    values = _distinct(row["point"][second] for row in rows) if second else [None]
+    lines = [[row for row in rows if second is None or row["point"][second] == value] for value in values]
+    looks = [
+        {**style(index), "marker": MARKERS[index % len(MARKERS)], "linewidth": 2, "markersize": 6}
+        for index in range(len(lines))
+    ]
+    for line, look in zip(lines, looks, strict=True):
         finished = [row for row in line if row["accuracy"] is not None]
-        across = [ticks.place(row["point"][first]) for row in finished]
+        places = [ticks.place(row["point"][first]) for row in finished]
         spreads = [row["deviation"] or 0.0 for row in finished]
-        left.errorbar(across, [row["accuracy"] for row in finished], yerr=spreads, capsize=4, **look)
-        known = [row for row in line if row["epsilon"][cell]["promised"] != "inf"]
-        infinite += [row for row in line if row not in known]
-        places = [ticks.place(row["point"][first]) for row in known]
-        right.plot(places, [row["epsilon"][cell]["promised"] for row in known], **look)
-        handles.append(Line2D([], [], **look))
-        labels.append(f"{second} = {value_word(value)}")
+        left.errorbar(places, [row["accuracy"] for row in finished], yerr=spreads, capsize=4, elinewidth=1.3, **look)
     seeds = max(row["runs"] for row in rows)
     tidy(left, first, f"accuracy (mean ± deviation of {seeds} seeds)" if seeds > 1 else "accuracy")
     tidy(right, first, f"verified ε at δ = {rows[0]['delta']:g}, {cell}")
+    _draw_promised(right, ticks, first, second, [[_promise(row, first, cell) for row in line] for line in lines], looks)
     for axes in (left, right):
         ticks.mark(axes)
-    if spans_a_decade([row["epsilon"][cell]["promised"] for row in rows if row not in infinite]):
-        right.set_yscale("log")
-        plain_ticks(right, "y")
-    elif len(infinite) < len(rows):
-        right.set_ylim(bottom=0)
-    if infinite:
-        points = dict.fromkeys(value_word(row["point"][first]) for row in infinite)
-        right.set_title(f"ε = ∞ at {first} = {', '.join(points)}", fontsize=9)
     if second is not None:
-        legend_below(figure, handles, labels)
+        handles = [Line2D([], [], **look) for look in looks]
+        legend_below(figure, handles, [f"{second} = {value_word(value)}" for value in values])
     figure.savefig(path)
+
+
+def _promise(row: Mapping[str, Any], first: str, cell: str) -> tuple[Any, float]:
+    value = row["epsilon"][cell]["promised"]
+    return row["point"][first], math.inf if value == "inf" else float(value)
+
+
+def _draw_promised(
+    axes: Axes,
+    ticks: _Ticks,
+    first: str,
+    second: str | None,
+    lines: Sequence[Sequence[tuple[Any, float]]],
+    looks: Sequence[Mapping[str, Any]],
+) -> None:
+    """ε of every line; lines that lie over one another are drawn once and said to, what is ∞ is named above."""
+    remarks = []
+    if len(lines) > 1 and all(_alike(line, lines[0]) for line in lines):
+        lines, looks = lines[:1], [{"color": "0.25", "marker": "o", "linewidth": 2, "markersize": 6}]
+        remarks.append(f"the same for every {second}")
+    for line, look in zip(lines, looks, strict=True):
+        known = [(ticks.place(value), epsilon) for value, epsilon in line if math.isfinite(epsilon)]
+        axes.plot([place for place, _ in known], [epsilon for _, epsilon in known], **look)
+    every = [epsilon for line in lines for _, epsilon in line]
+    infinite = _distinct(value_word(value) for line in lines for value, epsilon in line if math.isinf(epsilon))
+    if infinite:
+        remarks.append("ε = ∞ everywhere" if all(map(math.isinf, every)) else f"ε = ∞ at {', '.join(infinite)}")
+    if spans_a_decade(every):
+        axes.set_yscale("log")
+        plain_ticks(axes, "y")
+    elif any(map(math.isfinite, every)):
+        axes.set_ylim(bottom=0)
+    else:
+        axes.set_yticks([])
+    if remarks:
+        axes.set_title("; ".join(remarks), fontsize=10)
+
+
+def _alike(line: Sequence[tuple[Any, float]], other: Sequence[tuple[Any, float]]) -> bool:
+    return [value for value, _ in line] == [value for value, _ in other] and all(
+        math.isclose(mine, its, rel_tol=1e-3) for (_, mine), (_, its) in zip(line, other, strict=True)
+    )
 
 
 def _distinct(values: Any) -> list[Any]:
@@ -202,7 +237,7 @@ class _Ticks:
         if not self._numbers or len(self._values) <= 12:
             words = [value_word(value) for value in self._values]
             axes.set_xticks([self.place(value) for value in self._values], words)
-            axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.xaxis.set_minor_locator(NullLocator())
             if max(map(len, words)) * len(words) > 60:
                 axes.tick_params(axis="x", rotation=30)
         if not self._numbers:
