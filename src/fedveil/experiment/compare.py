@@ -20,7 +20,7 @@ from fedveil.experiment.series import (
     Follower,
     Planned,
     changed_keys,
-    check_count,
+    check_size,
     failures,
     going_on,
     open_series,
@@ -76,7 +76,7 @@ def compare(
     told = dict(overrides or {}) | ({} if rounds is None else {"stop.rounds": rounds})
     told |= {} if dataset is None else {"data.name": dataset.name}
     specs = {name: resolve(source, told) for name, source in _named(sources).items()}
-    check_count(len(specs) * len(seeds or [None]))
+    check_size(len(specs) * (1 if seeds is None else len(seeds)), workers)
     notes = _check_task(specs)
     loaded: dict[str, Dataset] = {}
     for spec in specs.values():
@@ -85,7 +85,7 @@ def compare(
     planned = [run for group in groups.values() for run in group]
     _check_names(planned)
     directory = Path(out) if out is not None else _new_directory()
-    open_series(directory, "compare", planned)
+    open_series(directory, "comparison", planned)
     with going_on(directory, follower):
         runs = {run.name: run for run in run_all(directory, planned, follower, workers=workers, dataset=dataset)}
         cells = chosen_cells(unit, view)
@@ -106,7 +106,7 @@ def compare(
 def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
     if not sources:
         raise FedveilError("nothing to compare: name methods or spec files, or --methods a,b,c")
-    names = [Path(source).stem if str(source).endswith(".toml") else str(source) for source in sources]
+    names = [Path(source).stem if str(source).endswith(".toml") else Path(source).name for source in sources]
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise FedveilError(f"{twice[0]}: named twice; every method or spec file needs a name of its own")

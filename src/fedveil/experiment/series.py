@@ -74,8 +74,10 @@ def count_seeds(seeds: int) -> tuple[int, ...]:
     return tuple(range(1, seeds + 1))
 
 
-def check_count(runs: int) -> None:
-    """Refuse what would never end, before anything is made of it."""
+def check_size(runs: int, workers: int | None) -> None:
+    """Refuse what would never end or never begin, before anything is made of it."""
+    if workers is not None and workers < 1:
+        raise FedveilError(f"workers must be at least 1, not {workers}")
     if runs > MOST_RUNS:
         raise FedveilError(f"{runs:,} runs are more than the {MOST_RUNS:,} that one command may start")
 
@@ -105,8 +107,8 @@ def open_series(directory: Path, kind: str, planned: Sequence[Planned]) -> None:
 def _check_series(directory: Path, about: dict[str, Any], kind: str, planned: Sequence[Planned]) -> None:
     if about.get("format") != FORMAT or about.get("kind") != kind:
         raise FedveilError(
-            f"{directory}: holds a {about.get('kind', 'series')} of format {about.get('format')}, not a {kind} of"
-            f" format {FORMAT}; choose another --out"
+            f"{directory}: holds a {about.get('kind', 'series')} (format {about.get('format')}), not a {kind}"
+            f" (format {FORMAT}); choose another --out"
         )
     wanted = {run.name: run.spec for run in planned}
     for path in run_directories(directory):
@@ -205,11 +207,13 @@ def _clear_beginning(path: Path) -> None:
     """Remove what a run leaves that is killed while its directory is made: nothing was trained or spent yet."""
     files = RunFiles(path)
     with disk_errors(path):
-        if not path.is_dir() or not {entry.name for entry in path.iterdir()} <= {"spec.toml", "checkpoints"}:
+        if not path.is_dir() or (files.checkpoints.is_dir() and any(files.checkpoints.iterdir())):
             return
-        if files.checkpoints.is_dir() and any(files.checkpoints.iterdir()):
-            return
-        files.spec.unlink(missing_ok=True)
+        entries = [entry for entry in path.iterdir() if entry != files.checkpoints]
+        if all(entry == files.spec or entry.suffix == ".part" for entry in entries):
+            for entry in entries:
+                entry.unlink()
+            files.checkpoints.rmdir()
 
 
 def round_events(path: Path) -> list[dict[str, Any]]:

@@ -57,6 +57,7 @@ def summarise(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Cell]) -
         "rounds": max((result.rounds for result in results), default=None),
         "seconds": fmean(result.seconds for result in results) if results else None,
         "rejected": sum(result.rejected for result in results),
+        "rejected_updates": sum(event.get("rejected_updates", 0) for run in runs for event in run.rounds),
         "delta": delta,
         "epsilon": {
             cell_name(cell): {

@@ -18,7 +18,7 @@ from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import disk_errors, write_whole
 from fedveil.experiment.series import (
     Follower,
-    check_count,
+    check_size,
     count_seeds,
     failures,
     going_on,
@@ -113,7 +113,7 @@ def sweep(
     told |= {} if dataset is None else {"data.name": dataset.name}
     _check_axes(axes, told)
     repeated = count_seeds(seeds)
-    check_count(prod(len(axis.values) for axis in axes) * len(repeated))
+    check_size(prod(len(axis.values) for axis in axes) * len(repeated), workers)
     points = [
         dict(zip((axis.key for axis in axes), values, strict=True)) for values in product(*(a.values for a in axes))
     ]

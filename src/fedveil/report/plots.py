@@ -151,12 +151,13 @@ def draw_sweep(path: Path, title: str, keys: Sequence[str], rows: Sequence[Mappi
     values = _distinct(row["point"][second] for row in rows) if second else [None]
     lines = [[row for row in rows if second is None or row["point"][second] == value] for value in values]
     looks = [
-        {**style(index), "marker": MARKERS[index % len(MARKERS)], "linewidth": 2, "markersize": 6}
+        {**style(index), **ticks.joined, "marker": MARKERS[index % len(MARKERS)], "linewidth": 2, "markersize": 6}
         for index in range(len(lines))
     ]
-    for line, look in zip(lines, looks, strict=True):
+    for index, (line, look) in enumerate(zip(lines, looks, strict=True)):
+        aside = ticks.aside(index, len(lines))
         finished = [row for row in line if row["accuracy"] is not None]
-        places = [ticks.place(row["point"][first]) for row in finished]
+        places = [ticks.place(row["point"][first]) + aside for row in finished]
         spreads = [row["deviation"] or 0.0 for row in finished]
         left.errorbar(places, [row["accuracy"] for row in finished], yerr=spreads, capsize=4, elinewidth=1.3, **look)
     seeds = max(row["runs"] for row in rows)
@@ -187,10 +188,11 @@ def _draw_promised(
     """ε of every line; lines that lie over one another are drawn once and said to, what is ∞ is named above."""
     remarks = []
     if len(lines) > 1 and all(_alike(line, lines[0]) for line in lines):
-        lines, looks = lines[:1], [{"color": "0.25", "marker": "o", "linewidth": 2, "markersize": 6}]
+        lines, looks = lines[:1], [{**looks[0], "color": "0.25"}]
         remarks.append(f"the same for every {second}")
-    for line, look in zip(lines, looks, strict=True):
-        known = [(ticks.place(value), epsilon) for value, epsilon in line if math.isfinite(epsilon)]
+    for index, (line, look) in enumerate(zip(lines, looks, strict=True)):
+        aside = ticks.aside(index, len(lines))
+        known = [(ticks.place(value) + aside, epsilon) for value, epsilon in line if math.isfinite(epsilon)]
         axes.plot([place for place, _ in known], [epsilon for _, epsilon in known], **look)
     every = [epsilon for line in lines for _, epsilon in line]
     infinite = _distinct(value_word(value) for line in lines for value, epsilon in line if math.isinf(epsilon))
@@ -231,6 +233,15 @@ class _Ticks:
     def place(self, value: Any) -> float:
         return float(value) if self._numbers else float(self._values.index(value))
 
+    def aside(self, index: int, lines: int) -> float:
+        """Words leave room for points beside one another."""
+        return 0.0 if self._numbers else (index - (lines - 1) / 2) * min(0.12, 0.6 / lines)
+
+    @property
+    def joined(self) -> dict[str, Any]:
+        """Between words there is nothing that a line could stand for."""
+        return {} if self._numbers else {"linestyle": ""}
+
     def mark(self, axes: Axes) -> None:
         if self._numbers and spans_a_decade(self._values):
             axes.set_xscale("log")
@@ -241,4 +252,4 @@ class _Ticks:
             if max(map(len, words)) * len(words) > 60:
                 axes.tick_params(axis="x", rotation=30)
         if not self._numbers:
-            axes.margins(x=0.1)
+            axes.set_xlim(-0.5, len(self._values) - 0.5)

@@ -44,9 +44,9 @@ def explanation(rows: Sequence[Row]) -> list[str]:
         words.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
     delta = rows[0]["delta"]
     words.append(f"ε at δ = {delta:g}, of each single run: spent (the most of any client and seed) of promised")
-    rejected = sum(row["rejected"] for row in rows)
-    if rejected:
-        words.append(f"{rejected:,} examples were not finite and counted as zero")
+    rejected, updates = (sum(row[key] for row in rows) for key in ("rejected", "rejected_updates"))
+    if rejected or updates:
+        words.append(f"{rejected:,} examples and {updates:,} updates were not finite and counted as zero")
     return words
 
 
