@@ -91,8 +91,8 @@ def test_an_interrupted_comparison_ends_with_the_same_table(
     tmp_path: Path, settings: dict[str, Any], blobs: Dataset
 ) -> None:
     options: dict[str, Any] = {"seeds": (1, 2), "rounds": 3}
+    cut = interrupt_at("fed-cdp-seed1", 2)
     with pytest.raises(KeyboardInterrupt):
-        cut = interrupt_at("fed-cdp-seed1", 2)
         run(["fedavg", "fed-cdp"], settings, blobs, out=tmp_path / "cut", follower=cut, **options)
     assert not (tmp_path / "cut/table.md").exists()
     resumed = run(["fedavg", "fed-cdp"], settings, blobs, out=tmp_path / "cut", **options)
@@ -135,12 +135,10 @@ def test_bad_sources_are_refused_before_anything_is_made(
     assert not (tmp_path / "c").exists()
 
 
-def test_runs_of_the_same_name_are_refused(tmp_path: Path, settings: dict[str, Any], blobs: Dataset) -> None:
-    (tmp_path / "fedavg-seed1.toml").write_text('method = "fedavg"\n')
-    run(["fedavg", str(tmp_path / "fedavg-seed1.toml")], settings, blobs, out=tmp_path / "c", rounds=1)
+def test_a_spec_file_called_like_a_method_is_refused(tmp_path: Path, settings: dict[str, Any], blobs: Dataset) -> None:
+    (tmp_path / "fedavg.toml").write_text('method = "fedsgd"\n')
     with pytest.raises(FedveilError, match="fedavg: named twice"):
-        (tmp_path / "fedavg.toml").write_text('method = "fedavg"\n')
-        run(["fedavg", str(tmp_path / "fedavg.toml")], settings, blobs, out=tmp_path / "d")
+        run(["fedavg", str(tmp_path / "fedavg.toml")], settings, blobs, out=tmp_path / "c")
 
 
 def test_a_method_that_failed_stays_in_the_table(tmp_path: Path, settings: dict[str, Any], blobs: Dataset) -> None:

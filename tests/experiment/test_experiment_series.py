@@ -145,7 +145,7 @@ def test_a_series_without_a_single_finished_run_is_an_error(
     tmp_path: Path, blobs: Dataset, tiny: dict[str, Any]
 ) -> None:
     wild = Planned("wild", resolve("fedavg", tiny | WILD))
-    with pytest.raises(FedveilError, match="no run was finished; wild: .*diverged"):
+    with pytest.raises(FedveilError, match=r"no run was finished; wild: .*diverged"):
         train(tmp_path / "s", [wild], blobs)
 
 

@@ -18,7 +18,6 @@ from fedveil.experiment.privacy import promised
 from fedveil.experiment.series import (
     Done,
     Follower,
-    Planned,
     changed_keys,
     check_size,
     failures,
@@ -83,7 +82,6 @@ def compare(
         prepared_with(spec, dataset, loaded)  # refuse before the first run what the last one could not do
     groups = {name: with_seeds(name, spec, seeds) for name, spec in specs.items()}
     planned = [run for group in groups.values() for run in group]
-    _check_names(planned)
     directory = Path(out) if out is not None else _new_directory()
     open_series(directory, "comparison", planned)
     with going_on(directory, follower):
@@ -111,13 +109,6 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
     if twice:
         raise FedveilError(f"{twice[0]}: named twice; every method or spec file needs a name of its own")
     return dict(zip(names, sources, strict=True))
-
-
-def _check_names(planned: Sequence[Planned]) -> None:
-    """A spec file may be called what another one's run is called."""
-    twice = [name for name, times in Counter(run.name for run in planned).items() if times > 1]
-    if twice:
-        raise FedveilError(f"{twice[0]}: two runs would have this name; rename a spec file")
 
 
 def _check_task(specs: Mapping[str, Spec]) -> list[str]:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from fedveil.core.errors import FedveilError
 from fedveil.report.plots import MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
 
 Event = Mapping[str, Any]
@@ -67,6 +69,11 @@ PANELS = (
 
 
 def draw_course(path: Path, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
+    """`course_figure` as a file."""
+    course_figure(title, runs).savefig(path)
+
+
+def course_figure(title: str, runs: Sequence[Mapping[str, Any]]) -> Figure:
     """`runs` have a `name` and their `rounds`: events in order, whose keys may be missing or None.
 
     A panel is drawn where at least one run has something for it.
@@ -74,6 +81,8 @@ def draw_course(path: Path, title: str, runs: Sequence[Mapping[str, Any]]) -> No
     panels = [
         panel for panel in PANELS if any(_points(run["rounds"], key) for run in runs for key, _, _ in panel.lines)
     ]
+    if not panels:
+        raise FedveilError("nothing in the events of these runs can be drawn")
     columns = min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     figure = new_figure(4.4 * max(columns, 2), 3.5 * rows + 0.7 + 0.2 * len(runs))
@@ -88,7 +97,7 @@ def draw_course(path: Path, title: str, runs: Sequence[Mapping[str, Any]]) -> No
         for i in range(len(runs))
     ]
     legend_below(figure, handles, [run["name"] for run in runs])
-    figure.savefig(path)
+    return figure
 
 
 def _draw_panel(axes: Axes, panel: Panel, runs: Sequence[Mapping[str, Any]]) -> None:

@@ -20,7 +20,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES: tuple[Any, ...] = ("-", (0, (7, 2)), (0, (7, 2, 1.5, 2)), (0, (2, 1.5)))
-WORD_LIMIT = 46
+WORD_LIMIT = 92
 
 
 def style(index: int) -> dict[str, Any]:
@@ -45,10 +45,11 @@ def tidy(axes: Axes, across: str, up: str, *, rounds: bool = False) -> None:
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """Outside the panels, so that it never lies over data; as many columns as the words leave room for."""
-    short = [label if len(label) <= 2 * WORD_LIMIT else label[: 2 * WORD_LIMIT - 1] + "…" for label in labels]
-    letters = 3.2 + max(map(len, short)) * 0.068 * 10 / 9
-    columns = max(1, min(len(short), int(figure.get_figwidth() / (letters - 3.2 + 0.55))))
-    figure.legend(handles, short, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    short = [label if len(label) <= WORD_LIMIT else label[: WORD_LIMIT - 1] + "…" for label in labels]
+    inches = 0.55 + 0.076 * max(map(len, short), default=0)  # a handle, and letters of 9 points
+    columns = max(1, min(len(short), int(figure.get_figwidth() / inches)))
+    if short:
+        figure.legend(handles, short, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
 
 def spans_a_decade(values: Sequence[float]) -> bool:
@@ -73,6 +74,11 @@ def plain_ticks(axes: Axes, which: str) -> None:
 
 
 def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]], delta: float) -> None:
+    """`comparison_figure` as a file."""
+    comparison_figure(title, curves, delta).savefig(path)
+
+
+def comparison_figure(title: str, curves: Sequence[Mapping[str, Any]], delta: float) -> Figure:
     """Accuracy over rounds, and accuracy over ε: a method without a finite ε is a dashed line at its final accuracy.
 
     A curve has `name`, `rounds`, `accuracy`, `deviation`, `final` (None if it failed), `cell` (what ε speaks of; None
@@ -99,7 +105,7 @@ def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]],
     tidy(right, f"verified ε at δ = {delta:g}, promised after these rounds", "")
     _scale_epsilon(right, [*claims, *(value for curve in curves for value in curve["epsilon"])])
     legend_below(figure, handles, labels)
-    figure.savefig(path)
+    return figure
 
 
 def _band(axes: Axes, curve: Mapping[str, Any], look: Mapping[str, Any], marker: str) -> None:
@@ -139,6 +145,11 @@ def _scale_epsilon(axes: Axes, values: Sequence[float]) -> None:
 
 
 def draw_sweep(path: Path, title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], cell: str) -> None:
+    """`sweep_figure` as a file."""
+    sweep_figure(title, keys, rows, cell).savefig(path)
+
+
+def sweep_figure(title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], cell: str) -> Figure:
     """Accuracy with error bars over the first key, one line per value of the second, and the promised ε beside it.
 
     A row has its `point` (key → value), `accuracy` and `deviation` (None where there is none), and its `epsilon`.
@@ -169,7 +180,7 @@ def draw_sweep(path: Path, title: str, keys: Sequence[str], rows: Sequence[Mappi
     if second is not None:
         handles = [Line2D([], [], **look) for look in looks]
         legend_below(figure, handles, [f"{second} = {value_word(value)}" for value in values])
-    figure.savefig(path)
+    return figure
 
 
 def _promise(row: Mapping[str, Any], first: str, cell: str) -> tuple[Any, float]:
