@@ -105,6 +105,7 @@ def test_show_draws_runs_and_whole_comparisons(call: Any) -> None:
 MISTAKES: list[tuple[list[str], str]] = [
     (["compare"], "nothing to compare"),
     (["compare", "fedavg", "fed-cpd"], "fed-cpd: neither a method"),
+    (["compare", "fed-cdp", "fedavg", "--set", "example.sigma=1"], "(fedavg with --set; for one method's settings"),
     (["compare", "--methods", "fedavg,,fed-cdp"], "expected names with commas between them"),
     (["compare", "fedavg", "fedavg"], "fedavg: named twice"),
     (["compare", "fedavg", "--seeds", "0"], "--seeds: must be at least 1, not 0"),

@@ -85,6 +85,8 @@ def test_a_spreadsheet_has_every_number_in_full() -> None:
 
 
 def test_the_words_below_explain_what_applies() -> None:
-    assert len(explanation([row(deviation=None)])) == 1
+    spent, together = explanation([row(deviation=None)])
+    assert "spent" in spent
+    assert "together cost more" in together
     assert "standard deviation" in explanation([row()])[0]
     assert explanation([row(rejected=3)])[-1].startswith("3 examples and 0 updates were not finite")

@@ -74,7 +74,7 @@ def compare(
     """
     told = dict(overrides or {}) | ({} if rounds is None else {"stop.rounds": rounds})
     told |= {} if dataset is None else {"data.name": dataset.name}
-    specs = {name: resolve(source, told) for name, source in _named(sources).items()}
+    specs = {name: _resolve(name, source, told) for name, source in _named(sources).items()}
     check_size(len(specs) * (1 if seeds is None else len(seeds)), workers)
     notes = _check_task(specs)
     loaded: dict[str, Dataset] = {}
@@ -111,6 +111,15 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
     return dict(zip(names, sources, strict=True))
 
 
+def _resolve(name: str, source: str | Path, told: Mapping[str, Any]) -> Spec:
+    """A setting may suit one method and not another: say which one, and what to do."""
+    resolve(source)
+    try:
+        return resolve(source, told)
+    except FedveilError as error:
+        raise FedveilError(f"{error} ({name} with --set; for one method's settings write a spec file)") from None
+
+
 def _check_task(specs: Mapping[str, Spec]) -> list[str]:
     """Refuse different data sets; say what else differs about the task."""
     (first, mine), *others = specs.items()
@@ -133,8 +142,9 @@ def _curve(name: str, prepared: Prepared, runs: Sequence[Done], cells: Sequence[
     course = mean_course(runs)
     delta, rounds = prepared.spec.privacy.delta, [int(round) for round in course["rounds"]]
     cell = first_finite(promised(prepared, delta=delta), cells)
-    shares = range(1, MARKS + 1)
-    marks = sorted({max(0, round(len(rounds) * share / MARKS) - 1) for share in shares} | {0}) if rounds else []
+    # ε grows about as the square root of the rounds, so squares spread the marks evenly over it.
+    shares = [(mark / MARKS) ** 2 for mark in range(1, MARKS + 1)]
+    marks = sorted({max(0, round(len(rounds) * share) - 1) for share in shares} | {0}) if rounds else []
     tables = [promised(prepared, delta=delta, rounds=rounds[mark]) for mark in marks] if cell else []
     said = [
         claim["epsilon"] for claim in row["claimed"] if cell and f"{claim['unit']} × {claim['view']}" == cell_name(cell)

@@ -46,10 +46,12 @@ def tidy(axes: Axes, across: str, up: str, *, rounds: bool = False) -> None:
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """Outside the panels, so that it never lies over data; as many columns as the words leave room for."""
     short = [label if len(label) <= WORD_LIMIT else label[: WORD_LIMIT - 1] + "…" for label in labels]
-    inches = 0.55 + 0.076 * max(map(len, short), default=0)  # a handle, and letters of 9 points
+    inches = 0.7 + 0.076 * max(map(len, short), default=0)  # a handle, and letters of 9 points
     columns = max(1, min(len(short), int(figure.get_figwidth() / inches)))
     if short:
-        figure.legend(handles, short, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+        figure.legend(
+            handles, short, loc="outside lower center", ncols=columns, frameon=False, fontsize=9, handlelength=3.2
+        )
 
 
 def spans_a_decade(values: Sequence[float]) -> bool:
@@ -64,7 +66,7 @@ def plain_ticks(axes: Axes, which: str) -> None:
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     if low > 1e-3 and high < 1e5:
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-        if high / low > 50:
+        if high / low > 300:
             axis.set_minor_formatter(NullFormatter())
         else:
             axis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")

@@ -43,7 +43,8 @@ def explanation(rows: Sequence[Row]) -> list[str]:
     if any(row["deviation"] is not None for row in rows):
         words.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
     delta = rows[0]["delta"]
-    words.append(f"ε at δ = {delta:g}, of each single run: spent (the most of any client and seed) of promised")
+    words.append(f"ε at δ = {delta:g}: spent (the most of any client and seed) of promised")
+    words.append("every ε is that of one run alone; all runs on the same records together cost more")
     rejected, updates = (sum(row[key] for row in rows) for key in ("rejected", "rejected_updates"))
     if rejected or updates:
         words.append(f"{rejected:,} examples and {updates:,} updates were not finite and counted as zero")
