@@ -8,9 +8,12 @@ from importlib.metadata import version
 
 import click
 
+from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
+from fedveil.cli.show import show_command
+from fedveil.cli.sweep import sweep_command
 from fedveil.core.errors import FedveilError
 
 
@@ -20,7 +23,17 @@ def cli() -> None:
     """Differentially private federated learning: train, prove, attack."""
 
 
-for command in (run_command, resume_command, account_command, calibrate_command, methods_command, data_group):
+for command in (
+    run_command,
+    resume_command,
+    compare_command,
+    sweep_command,
+    show_command,
+    account_command,
+    calibrate_command,
+    methods_command,
+    data_group,
+):
     cli.add_command(command)
 
 

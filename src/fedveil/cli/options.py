@@ -28,6 +28,21 @@ def out_option(help: str) -> Callable[[Command], Command]:
     return click.option("--out", type=click.Path(path_type=Path), help=help)
 
 
+def cell_options(help: str) -> Callable[[Command], Command]:
+    """--unit and --view, for a cell of the privacy table."""
+    units, views = (
+        click.Choice(["record", "client"]),
+        click.Choice(["on_device", "client", "server", "peer", "released"]),
+    )
+
+    def both(command: Command) -> Command:
+        return click.option("--unit", type=units, help=help)(
+            click.option("--view", type=views, help="See --unit.")(command)
+        )
+
+    return both
+
+
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
     from fedveil.experiment.layers import parse_setting
 

@@ -1,0 +1,22 @@
+"""`show`: the course of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fedveil.cli.options import out_option
+
+
+@click.command("show")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@out_option("The picture; default: RUN-course.png, or course.png for several runs.")
+def show_command(runs: tuple[Path, ...], out: Path | None) -> None:
+    """Draw accuracy, loss, update norms and what else rounds tell, for finished and unfinished runs."""
+    from fedveil.experiment.course import show
+
+    courses, picture = show(runs, out)
+    for course in courses:
+        click.echo(course.words)
+    click.echo(f"picture: {picture}")

@@ -1,0 +1,150 @@
+"""Tables of several runs, from the rows that `--json` prints: for the eye, for Markdown, for a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedveil.report.guarantees import rounded_up
+
+Row = Mapping[str, Any]
+
+SEEDED = "not private: seeded"
+
+
+def comparison_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """One line per method."""
+    headings = ["method", "accuracy", "best", "rounds", *_epsilon_headings(rows), "claimed ε", "seconds"]
+    return headings, [[row["method"], *_measured(row), *_epsilons(row), _claimed(row), _seconds(row)] for row in rows]
+
+
+def sweep_table(keys: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """One line per point of the grid."""
+    headings = [*keys, "accuracy", "best", "rounds", *_epsilon_headings(rows), "runs", "seconds"]
+    return headings, [
+        [
+            *(value_word(row["point"][key]) for key in keys),
+            *_measured(row),
+            *_epsilons(row),
+            str(row["runs"]),
+            _seconds(row),
+        ]
+        for row in rows
+    ]
+
+
+def explanation(rows: Sequence[Row]) -> list[str]:
+    """What the columns mean, for below the table."""
+    words = []
+    if any(row["deviation"] is not None for row in rows):
+        words.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
+    delta = rows[0]["delta"]
+    words.append(f"ε at δ = {delta:g}: spent (the most of any client and seed) of promised")
+    words.append("every ε is that of one run alone; all runs on the same records together cost more")
+    rejected, updates = (sum(row[key] for row in rows) for key in ("rejected", "rejected_updates"))
+    if rejected or updates:
+        words.append(f"{rejected:,} examples and {updates:,} updates were not finite and counted as zero")
+    return words
+
+
+def value_word(value: Any) -> str:
+    """A setting's value, short."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _measured(row: Row) -> list[str]:
+    if row["accuracy"] is None:
+        return ["failed", "–", "–"]
+    spread = f" ± {row['deviation']:.4f}" if row["deviation"] is not None else ""
+    return [f"{row['accuracy']:.4f}{spread}", f"{row['best']:.4f}", str(row["rounds"])]
+
+
+def _epsilon_headings(rows: Sequence[Row]) -> list[str]:
+    return [f"ε {cell}" for cell in rows[0]["epsilon"]]
+
+
+def _epsilons(row: Row) -> list[str]:
+    return [_spent_of_promised(values) for values in row["epsilon"].values()]
+
+
+def _spent_of_promised(values: Mapping[str, Any]) -> str:
+    spent, promised = _epsilon(values["spent"]), _epsilon(values["promised"])
+    return spent if spent == promised else f"{spent} of {promised}"
+
+
+def _epsilon(value: float | str | None) -> str:
+    if value is None:
+        return "–"
+    return "∞" if value == "inf" else rounded_up(float(value))
+
+
+def _claimed(row: Row) -> str:
+    """Cells for which the paper claims the same ε are named together."""
+    cells: dict[str, list[str]] = {}
+    for claim in row["claimed"]:
+        value = "∞" if claim["epsilon"] == "inf" else f"{claim['epsilon']:.4g}"
+        cells.setdefault(value, []).append(f"{claim['unit']} × {claim['view']}")
+    return "; ".join(f"{value} ({', '.join(names)})" for value, names in cells.items()) or "–"
+
+
+def _seconds(row: Row) -> str:
+    return "–" if row["seconds"] is None else f"{row['seconds']:.1f}"
+
+
+def plain_text(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Columns side by side; what looks like a number is set flush right."""
+    widths = [max(len(cell) for cell in column) for column in zip(headings, *lines, strict=True)]
+    right = [all(_numeric(line[index]) for line in lines) for index in range(len(headings))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(line, widths, right, strict=True)
+        ).rstrip()
+        for line in [headings, *lines]
+    )
+
+
+def _numeric(text: str) -> bool:
+    return not text or (text[0] in "0123456789.-–∞" and "×" not in text)
+
+
+def markdown_text(headings: Sequence[str], lines: Sequence[Sequence[str]], remarks: Sequence[str]) -> str:
+    """A table for a document, with the remarks as a list below it."""
+    escaped = [[cell.replace("|", "\\|") for cell in line] for line in [headings, ["---"] * len(headings), *lines]]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+    return "\n".join([table, *(["", *(f"- {remark}" for remark in remarks)] if remarks else []), ""])
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Every number in full, one line per row; infinite ones are `inf`, missing ones are empty."""
+    flat = [_flat(row) for row in rows]
+    headings = list(dict.fromkeys(key for row in flat for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, headings, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in row.items():
+        if key == "point":
+            found |= {
+                name: setting if isinstance(setting, int | float) else value_word(setting)
+                for name, setting in value.items()
+            }
+        elif key == "epsilon":
+            for cell, values in value.items():
+                found |= {f"epsilon {cell} {kind}": number for kind, number in values.items()}
+        elif key == "claimed":
+            found |= {f"claimed {claim['unit']} × {claim['view']}": claim["epsilon"] for claim in value}
+        else:
+            found[key] = "" if isinstance(value, float) and math.isnan(value) else value
+    return found
