@@ -18,7 +18,7 @@ from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, Witho
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
 from fedveil.parts.compression import Share
 from fedveil.parts.local import LocalTraining
-from fedveil.parts.optimisers import Adam
+from fedveil.parts.optimisers import Adam, Momentum
 from fedveil.parts.personal import Interpolated
 
 # McMahan et al. (2017): L local steps, then the mean. The base that every other method changes.
@@ -50,12 +50,14 @@ FED_CDP_DECAY = replace(FED_CDP, example=Gaussian(clip=Clip(Linear(6.0, 2.0), by
 FED_CDP_BATCH = replace(FED_CDP, example=Gaussian(clip=Clip(Constant(4.0), by="layer"), sigma=6.0, noise="sum"))
 
 # What the same idea can promise for a given ε: Poisson batches, a limit of rounds per client, σ solved for the target.
+# One large batch a round needs less noise for the same ε than many small ones.
 FED_CDP_CALIBRATED = replace(
     FED_AVG,
     cohort=FixedSize(100, most=10),
-    batch=PoissonBatch(50),
-    local=LocalTraining(steps=10, rate=Constant(0.1)),
-    example=Gaussian(clip=Clip(Constant(1.0)), sigma=1.0),
+    batch=PoissonBatch(100),
+    local=LocalTraining(steps=1, rate=Constant(1.0)),
+    example=Gaussian(clip=Clip(Constant(0.3)), sigma=3.5),
+    aggregate=Aggregation(optimiser=Momentum(0.9)),
 )
 
 # Geyer et al. (2017), Algorithm 1: the sum of the updates, clipped at the median of their norms, gets the noise once.
