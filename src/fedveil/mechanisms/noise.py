@@ -2,8 +2,8 @@
 
 Standard Gaussians by Box–Muller on AES counter-mode bits: 32 bits for the angle, 32 for the radius, and 64 more for a
 radius in the far tail (one in two million), so its uniform is never coarser than a thousandth of itself and goes down
-to 2⁻⁹⁶: tails reach 11.5 standard deviations, beyond which a Gaussian has 1e-30 of its mass. That is as fast as PyTorch's
-own generator, and unlike it cannot be predicted or guessed (PyTorch seeds its generator from 32 bits).
+to 2⁻⁹⁶: tails reach 11.5 standard deviations, beyond which a Gaussian has 1e-30 of its mass. That is as fast as
+PyTorch's own generator, and unlike it cannot be predicted or guessed (PyTorch seeds its generator from 32 bits).
 
 The Gaussians are float32; the classical analysis assumes real numbers. This is the usual idealisation of the field and
 a caveat of every guarantee computed from it.
