@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from absl import logging as library_log
 from scipy.stats import binom
 
-from fedveil.accounting import losses, renyi
-from fedveil.accounting.compose import Term, certified_delta, certify, composition, describe
+from fedveil.accounting import losses, powers, renyi
+from fedveil.accounting.compose import Term, certified_delta, certify, composition, describe, grid_interval
 from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
 from fedveil.accounting.guarantees import Relation
 from fedveil.core.errors import FedveilError
@@ -110,6 +112,32 @@ def test_a_delta_below_double_precision_falls_back_to_renyi() -> None:
     usual, tiny = certify(parts, 1e-5), certify(parts, 1e-14)
     assert (usual.accountant, tiny.accountant) == ("PLD", "RDP")
     assert usual.epsilon < tiny.epsilon < math.inf
+
+
+@pytest.mark.parametrize("count", [2, 3, 97, 1_000, 20_000])
+@pytest.mark.parametrize("step", [Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-4)])
+def test_repeating_on_kept_transforms_is_the_librarys_own_composition(step: Step, count: int) -> None:
+    parts = composition(Term(((step, count),)))
+    interval = grid_interval(parts)
+    assert interval is not None
+    once = losses.of_step(step, interval)
+    kept = powers.Repeatable(once)
+    kept.times(count - 1)
+    for mine, theirs in zip(
+        losses.directions(kept.times(count)), losses.directions(once.self_compose(count)), strict=True
+    ):
+        assert mine.infinite == pytest.approx(theirs.infinite, rel=1e-9)
+        epsilons = np.linspace(0, float(theirs.losses[-1]), 50)
+        assert np.abs(mine.deltas(epsilons) - theirs.deltas(epsilons)).max() <= losses.ROUNDING * count
+
+
+def test_one_more_round_is_on_the_same_grid_and_costs_more() -> None:
+    for step in (Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-9)):
+        for chance in (1.0, 0.3):
+            each = [composition(Term(((step, 100),), chance, rounds)) for rounds in range(2, 30)]
+            assert len({grid_interval(parts) for parts in each}) == 1
+            found = [certify(parts, 1e-5).epsilon for parts in each]
+            assert all(before < after for before, after in pairwise(found))
 
 
 def test_noise_that_differs_by_rounding_is_one_mechanism() -> None:
