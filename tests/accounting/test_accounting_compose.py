@@ -167,3 +167,10 @@ def test_negative_and_unfinished_renyi_orders_never_lower_epsilon() -> None:
     assert (found > 0).all()
     assert renyi.epsilon_of(found * math.inf, 1e-5) == math.inf
     assert renyi.delta_of(found * math.inf, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["poisson", "without-replacement"])
+def test_enormous_noise_is_accounted_without_an_error_and_never_below_its_floor(kind: str) -> None:
+    """z beyond 6e7, where the library's logarithms fail: what no sampling would cost is still a bound."""
+    faint = [certify(composition(Term(((Step(kind, noise, 1e-6), 5),))), 1e-12).epsilon for noise in (1e6, 1e8, 1e10)]
+    assert all(0 < epsilon < 0.03 for epsilon in faint)
