@@ -118,9 +118,19 @@ def test_the_largest_cohort_for_a_target() -> None:
     assert calibrate(POISSON, POPULATION, 3, Budget(1.0, 1e-5), solve="cohort").value == POPULATION.clients
 
 
+def test_enough_noise_on_records_hides_a_whole_client() -> None:
+    target = Budget(5.0, 1e-5, Unit.CLIENT)
+    found = calibrate(SMALL, POPULATION, 3, target)
+    assert 4.9 < found.guarantee.epsilon <= 5
+    assert found.method.example is not None
+    # The group's sums change by B·S in each of the 10,000 steps, a record's by S in 100 of them.
+    plain = calibrate(SMALL, POPULATION, 3, Budget(5.0, 1e-5))
+    assert found.value == pytest.approx(plain.value * 5 * 10, rel=3e-3)
+
+
 def test_what_cannot_be_solved_says_why() -> None:
     for method, target, solve, words in [
-        (SMALL, Budget(1.0, 1e-5, Unit.CLIENT), "noise", "no noise can help"),
+        (POISSON, Budget(1.0, 1e-5, Unit.RECORD, View.ON_DEVICE), "noise", "no noise can help"),
         (replace(FED_AVG, cohort=FixedSize(10)), Budget(1.0, 1e-5), "noise", "exactly one mechanism"),
         (SMALL, Budget(0.0, 1e-5), "noise", "no finite noise"),
         (SMALL, Budget(1e-3, 1e-5), "rounds", "not even one round"),

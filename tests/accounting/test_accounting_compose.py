@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from absl import logging as library_log
 from scipy.stats import binom
 
-from fedveil.accounting import losses, renyi
-from fedveil.accounting.compose import Term, certified_delta, certify, composition, describe
+from fedveil.accounting import losses, powers, renyi
+from fedveil.accounting.compose import Term, certified_delta, certify, composition, describe, grid_interval
 from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
 from fedveil.accounting.guarantees import Relation
 from fedveil.core.errors import FedveilError
@@ -112,6 +114,32 @@ def test_a_delta_below_double_precision_falls_back_to_renyi() -> None:
     assert usual.epsilon < tiny.epsilon < math.inf
 
 
+@pytest.mark.parametrize("count", [2, 3, 97, 1_000, 20_000])
+@pytest.mark.parametrize("step", [Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-4)])
+def test_repeating_on_kept_transforms_is_the_librarys_own_composition(step: Step, count: int) -> None:
+    parts = composition(Term(((step, count),)))
+    interval = grid_interval(parts)
+    assert interval is not None
+    once = losses.of_step(step, interval)
+    kept = powers.Repeatable(once)
+    kept.times(count - 1)
+    for mine, theirs in zip(
+        losses.directions(kept.times(count)), losses.directions(once.self_compose(count)), strict=True
+    ):
+        assert mine.infinite == pytest.approx(theirs.infinite, rel=1e-9)
+        epsilons = np.linspace(0, float(theirs.losses[-1]), 50)
+        assert np.abs(mine.deltas(epsilons) - theirs.deltas(epsilons)).max() <= losses.ROUNDING * count
+
+
+def test_one_more_round_is_on_the_same_grid_and_costs_more() -> None:
+    for step in (Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-9)):
+        for chance in (1.0, 0.3):
+            each = [composition(Term(((step, 100),), chance, rounds)) for rounds in range(2, 30)]
+            assert len({grid_interval(parts) for parts in each}) == 1
+            found = [certify(parts, 1e-5).epsilon for parts in each]
+            assert all(before < after for before, after in pairwise(found))
+
+
 def test_noise_that_differs_by_rounding_is_one_mechanism() -> None:
     terms = [Term(((Step("poisson", 2.0 * (1 + k * 1e-16), 0.1), 5),), 0.5, 3) for k in range(5)]
     found = composition(*terms)
@@ -139,3 +167,10 @@ def test_negative_and_unfinished_renyi_orders_never_lower_epsilon() -> None:
     assert (found > 0).all()
     assert renyi.epsilon_of(found * math.inf, 1e-5) == math.inf
     assert renyi.delta_of(found * math.inf, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["poisson", "without-replacement"])
+def test_enormous_noise_is_accounted_without_an_error_and_never_below_its_floor(kind: str) -> None:
+    """z beyond 6e7, where the library's logarithms fail: what no sampling would cost is still a bound."""
+    faint = [certify(composition(Term(((Step(kind, noise, 1e-6), 5),))), 1e-12).epsilon for noise in (1e6, 1e8, 1e10)]
+    assert all(0 < epsilon < 0.03 for epsilon in faint)

@@ -48,6 +48,7 @@ def test_fed_cdp_as_published() -> None:
     client = table.of(Unit.CLIENT, View.SERVER)
     assert client.epsilon == math.inf
     assert client.reason.startswith("vacuous (group of 500)")
+    assert "ε = 2.3" in client.reason
 
 
 def test_fed_cdp_with_poisson_batches_is_amplified() -> None:
@@ -121,6 +122,36 @@ def test_one_record_a_client_makes_a_client_a_record() -> None:
     table = plan(method, Population((1, 1)), 3, delta=1e-5)
     for view in View:
         assert table.of(Unit.CLIENT, view).epsilon == table.of(Unit.RECORD, view).epsilon < math.inf
+
+
+@pytest.mark.parametrize(
+    ("batch", "rows"), [(SMALL.batch, 5), (PoissonBatch(5, cap=9), 9), (WithoutReplacement(5), 5), (FullBatch(), 40)]
+)
+def test_a_client_is_hidden_as_a_group_of_as_many_records_as_a_batch_can_hold(batch: PoissonBatch, rows: int) -> None:
+    assert SMALL.example is not None
+    method = replace(SMALL, batch=batch, local=LocalTraining(steps=3), example=replace(SMALL.example, sigma=60.0))
+    table = plan(method, Population((40,) * 20), 3, delta=1e-5, rounds=4)
+    found = table.of(Unit.CLIENT, View.SERVER)
+    noise = 60 * math.sqrt(batch.declared(40) / 3)
+    assert found.relation is Relation.ADD_OR_REMOVE
+    assert found.composition == f"12 × Gaussian(z = {noise / rows:.4g})"
+    assert found.epsilon == pytest.approx(compose.gaussian_epsilon(noise / rows / math.sqrt(12), 1e-5), rel=1e-9)
+    assert found.epsilon >= table.of(*SERVER).epsilon
+    assert any("group privacy" in caveat for caveat in found.caveats)
+    device = table.of(Unit.CLIENT, View.ON_DEVICE)
+    if batch.kind == "poisson":
+        assert not device.finite
+    else:
+        assert device.composition == f"12 × Gaussian(z = {60 / math.sqrt(3 * rows):.4g})"
+
+
+def test_a_group_is_never_understated_by_hand() -> None:
+    """One step over all of two records that both pull the same way: the sum moves by 2S, exactly."""
+    assert SMALL.example is not None
+    method = replace(SMALL, batch=FullBatch(), cohort=Everyone(), local=LocalTraining(steps=1))
+    found = plan(method, Population((2, 2)), 3, delta=1e-5, rounds=1).of(Unit.CLIENT, View.RELEASED)
+    deviation, moved = 6 * math.sqrt(2), 2 * math.sqrt(3)  # in units of C
+    assert found.epsilon == pytest.approx(compose.gaussian_epsilon(deviation / moved, 1e-5), rel=1e-9)
 
 
 def test_the_worst_client_makes_the_table_and_each_has_its_own() -> None:

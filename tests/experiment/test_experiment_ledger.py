@@ -20,6 +20,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Receipt, Sampling, Unit
 from fedveil.data.dataset import Dataset
 from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.privacy import account
 from fedveil.experiment.run import resume, run
 
 
@@ -307,3 +308,38 @@ def test_receipts_of_another_round_are_refused(path: Path) -> None:
         except FedveilError:
             return
         assert ledger.receipts() == receipts(0, [1])
+
+
+def test_a_ledger_is_held_to_the_spec_of_its_first_opening(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.pin("sigma = 6.0")
+        ledger.commit(0, [1], receipts(0, [1]))
+    with Ledger(path) as ledger:
+        ledger.pin("sigma = 6.0")
+        with pytest.raises(FedveilError, match="the spec was changed after the run began"):
+            ledger.pin("sigma = 60.0")
+        ledger.pin("sigma = 6.0")  # the refused one was not kept
+
+
+def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None:
+    run("fed-cdp", {"data.name": "cancer"}, rounds=2, out=tmp_path / "run", workers=1)
+    before = account(tmp_path / "run").spent
+    assert before is not None
+    spec = tmp_path / "run/spec.toml"
+    written = spec.read_text()
+    spec.write_text(written.replace("sigma = 6.0", "sigma = 60.0"))
+    assert spec.read_text() != written
+    (tmp_path / "run/result.json").unlink()
+    for again in (account, resume):
+        with pytest.raises(FedveilError, match="the spec was changed after the run began"):
+            again(tmp_path / "run")
+    spec.write_text(written)
+    assert account(tmp_path / "run").spent == before
+    assert resume(tmp_path / "run", workers=1).rounds == 2
+
+
+def test_equal_declarations_come_back_as_one_object(filled: Path) -> None:
+    """A table compares thousands of them."""
+    with Ledger(filled) as ledger:
+        found = [receipt.did for receipt in ledger.receipts()]
+    assert len({id(did) for did in found}) == len(set(found)) == 20

@@ -66,20 +66,65 @@ def test_no_value_is_infinite_or_beyond_the_stated_reach(sample: np.ndarray) -> 
     assert np.abs(sample).max() < 6.7
 
 
+def stream_of(words: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stream is these 32-bit words again and again."""
+
+    def repeated(self: Streams, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
+        out[: len(zeros)] = np.resize(words.astype(np.int32), len(zeros) // 4).tobytes()
+
+    monkeypatch.setattr(Streams, "fill", repeated)
+
+
 @pytest.mark.parametrize("word", [0, 1, -1, 2**31 - 1, -(2**31)])
 def test_extreme_bits_give_finite_noise(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def constant(self: Streams, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
-        out[: len(zeros)] = np.full(len(zeros) // 4, word, dtype=np.int32).tobytes()
-
-    monkeypatch.setattr(Streams, "fill", constant)
+    stream_of(np.array([word]), monkeypatch)
     values = draw(clients(1), 100)
     assert torch.isfinite(values).all()
-    assert values.abs().max() < 6.7
+    assert values.abs().max() < 11.6
 
 
-def test_the_smallest_radius_word_reaches_six_standard_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Streams, "fill", lambda self, p, a, zeros, out: out.__setitem__(slice(0, len(zeros)), zeros))
-    assert draw(clients(1), 64).max() == pytest.approx(math.sqrt(2 * math.log(2**32)), rel=1e-6)
+def test_the_smallest_words_reach_beyond_nine_standard_deviations(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream_of(np.array([0]), monkeypatch)
+    values = draw(clients(2), 64)
+    assert values.max() == pytest.approx(math.sqrt(2 * math.log(2.0**96)), rel=1e-6)
+    assert (values > 9).any(dim=1).all()
+
+
+@pytest.mark.parametrize("word", [0, 5, -1, -6, 1023, -1024, 1024, -1025, 123_456])
+def test_a_far_radius_takes_further_bits_of_its_own_coordinate(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = 64  # radius words of a row of 128, then as many angle words, then the extensions
+    words = np.random.default_rng(3).integers(1, 2**31, size=4 * half, dtype=np.int64)
+    words[7], words[half + 7] = word, 0  # angle 0: the whole radius is in the first of the pair
+    words[2 * half + 14 : 2 * half + 16] = (0, 2**30)  # a quarter, little-endian 64 bits
+    stream_of(words, monkeypatch)
+    whole = word if word >= 0 else -word - 1
+    expected = math.sqrt(-2 * math.log((whole + (0.25 if whole < 1024 else 0.5)) * 2.0**-31))
+    assert draw(clients(1), 2 * half)[0, 7].item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_tail_beyond_the_radius_words_has_the_weight_of_a_normal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given the smallest of all radius words, the radius is that of a Rayleigh variable above sqrt(2·log 2³¹)."""
+    half = 2048
+
+    def far(self: Streams, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
+        words = np.random.default_rng(address.client).integers(-(2**31), 2**31, size=len(zeros) // 4)
+        words[:half] = 0
+        out[: len(zeros)] = words.astype(np.int32).tobytes()
+
+    monkeypatch.setattr(Streams, "fill", far)
+    rows = draw(clients(1), 2 * half).numpy().astype(np.float64)[0]
+    radii = np.hypot(rows[:half], rows[half:])
+    assert stats.kstest(np.exp(-(radii**2) / 2) * 2.0**31, "uniform").pvalue > 1e-3
+
+
+def test_extended_rows_are_bit_identical_in_any_company() -> None:
+    """Real streams; among this many words some are extended."""
+    addresses = [Address(1, client) for client in range(60)]
+    rows = draw(addresses, 200_000)
+    radii = rows[:, :99_968].square() + rows[:, 100_032:].square()
+    row = int(radii.argmax()) // radii.shape[1]
+    assert radii.max() > 2 * math.log(2.0**21)  # extended
+    assert torch.equal(draw([addresses[row]], 200_000)[0], rows[row])
 
 
 @pytest.mark.parametrize("size", SIZES)

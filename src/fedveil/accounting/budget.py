@@ -14,6 +14,7 @@ from functools import lru_cache
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
 from fedveil.accounting.exposure import Crowd, Exposure, Round, Unprotected, routes
 from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.accounting.table import vacuous
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 
@@ -42,15 +43,26 @@ def round_cost(
 ) -> Composition:
     """What one round costs a client of `records` records; an error where this budget's view is not protected at all.
 
+    Nor where only group privacy protects it and not even one round of that fits.
+
     Against `server` and the device this is due in the rounds the client takes part in. Where `costs_everybody`, it is
     due in every round, drawn or not.
     """
     found = routes(Exposure(records, ((round, 1),), ((round, 1),)), crowd, budget.unit, budget.view, copies, strict)
-    costs = [route.parts for route in found if not isinstance(route, Unprotected)]
+    costs: list[tuple[float, Composition]] = []
+    reasons = []
+    for route in found:
+        if isinstance(route, Unprotected):
+            reasons.append(route.reason)
+            continue
+        epsilon = certify(route.parts, budget.delta).epsilon
+        if route.group > 1 and epsilon > budget.epsilon:
+            reasons.append(vacuous(route.group, epsilon))
+        else:
+            costs.append((epsilon, route.parts))
     if not costs:
-        reasons = "; ".join(route.reason for route in found if isinstance(route, Unprotected))
-        raise FedveilError(f"budget: {budget.unit} × {budget.view} cannot be kept: {reasons}")
-    return min(costs, key=lambda parts: certify(parts, budget.delta).epsilon)
+        raise FedveilError(f"budget: {budget.unit} × {budget.view} cannot be kept: {'; '.join(reasons)}")
+    return min(costs, key=lambda cost: cost[0])[1]
 
 
 def costs_everybody(round: Round, budget: Budget, crowd: Crowd) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as library
 from scipy.special import log_ndtr
 
-from fedveil.accounting import losses, renyi
+from fedveil.accounting import losses, powers, renyi
 from fedveil.accounting.events import Counted, Step, canonical_noise, merge, words
 from fedveil.accounting.guarantees import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
@@ -193,13 +193,23 @@ def composed_pld(parts: Composition, coarsening: int = 1) -> library.PrivacyLoss
 
 
 def _term_pld(term: Term, interval: float) -> library.PrivacyLossDistribution:
+    if term.times == 1:
+        return _round_pld(term.steps, term.chance, interval)
+    return _rounds_pld(term.steps, term.chance, interval).times(term.times)
+
+
+@lru_cache(maxsize=16)
+def _rounds_pld(steps: Counted, chance: float, interval: float) -> powers.Repeatable:
+    return powers.Repeatable(_round_pld(steps, chance, interval))
+
+
+def _round_pld(steps: Counted, chance: float, interval: float) -> library.PrivacyLossDistribution:
     pld: library.PrivacyLossDistribution | None = None
-    for step, count in term.steps:
-        repeated = losses.repeated(step, count, interval)
+    for step, count in steps:
+        repeated = powers.repeated(step, count, interval)
         pld = repeated if pld is None else pld.compose(repeated)
     assert pld is not None  # the normal form has no empty terms
-    drawn = losses.seen_draw(pld, term.chance)
-    return drawn.self_compose(term.times) if term.times > 1 else drawn
+    return losses.seen_draw(pld, chance)
 
 
 def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
@@ -228,7 +238,8 @@ def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
     points = 2 * widest / interval
     small = points <= losses.LARGEST_STEP and reach / interval <= losses.LARGEST_GRID
     exact = interval >= losses.FINEST and count * points * losses.MADE_UP / interval <= losses.MOST_EXCESS
-    return interval if small and exact else None
+    # Five digits, so that one round more is on the same grid and shares what was computed on it.
+    return float(f"{interval:.5g}") if small and exact else None
 
 
 def renyi_epsilon(parts: Composition, delta: float) -> float:

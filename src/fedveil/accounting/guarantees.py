@@ -9,6 +9,9 @@ from enum import StrEnum
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 
+VACUOUS = 100.0
+"""A group's ε beyond this says nothing; it is printed as ∞, with the number in the reason."""
+
 
 class Relation(StrEnum):
     """Which two data sets must look alike.

@@ -92,7 +92,7 @@ def _direction(pmf: pld_pmf.PLDPmf) -> Direction:
 def read_epsilon(pld: library.PrivacyLossDistribution, delta: float, steps: int) -> float | None:
     """ε at δ, the larger of both directions. None where rounding over `steps` compositions could blur δ."""
     found = 0.0
-    for direction in _both(pld):
+    for direction in distinct_directions(pld):
         slack = _slack(direction, steps)
         if not slack <= delta / 4:
             return None
@@ -105,7 +105,8 @@ def read_delta(pld: library.PrivacyLossDistribution, epsilon: float, steps: int)
     return min(1.0, max(float(way.deltas(np.array([epsilon]))[0]) + _slack(way, steps) for way in directions(pld)))
 
 
-def _both(pld: library.PrivacyLossDistribution) -> tuple[Direction, ...]:
+def distinct_directions(pld: library.PrivacyLossDistribution) -> tuple[Direction, ...]:
+    """Only one where both are alike."""
     return directions(pld)[:1] if pld._symmetric else directions(pld)
 
 
@@ -140,14 +141,6 @@ def _gaussian(noise_multiplier: float, rate: float, interval: float) -> library.
     return library.from_gaussian_mechanism(
         noise_multiplier, sampling_prob=rate, value_discretization_interval=interval, pessimistic_estimate=True
     )
-
-
-@lru_cache(maxsize=64)
-def repeated(step: Step, count: int, interval: float) -> library.PrivacyLossDistribution:
-    """`count` compositions of a step; plain Gaussians add up to one with z/sqrt(count)."""
-    if step.kind == "gaussian":
-        return of_step(Step("gaussian", step.noise_multiplier / math.sqrt(count)), interval)
-    return of_step(step, interval).self_compose(count) if count > 1 else of_step(step, interval)
 
 
 def seen_draw(pld: library.PrivacyLossDistribution, chance: float) -> library.PrivacyLossDistribution:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 import dp_accounting
@@ -85,8 +85,10 @@ def _divergences(event: dp_accounting.DpEvent, relation: dp_accounting.Neighbori
     if wanted.any():
         with quiet(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             accountant = rdp.RdpAccountant(ORDERS[wanted], relation)
-            accountant.compose(event)
-        found[wanted] = accountant.rdp
+            # Noise beyond what the library's logarithms can tell from ∞ (z ≥ 6e7) leaves only the unsampled value.
+            with suppress(ArithmeticError, ValueError):
+                accountant.compose(event)
+                found[wanted] = accountant.rdp
     sound = np.isfinite(found) & (found > -ROUNDING)
     raised: Orders = np.where(sound, np.maximum(found, 0.0) + ROUNDING / (ORDERS - 1), np.inf)
     return raised

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fedveil.accounting import compose
 from fedveil.accounting.exposure import Crowd, Exposure, Route, Unprotected, routes
-from fedveil.accounting.guarantees import Guarantee, Relation, Secondary
+from fedveil.accounting.guarantees import VACUOUS, Guarantee, Relation, Secondary
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 
@@ -15,6 +15,8 @@ SINGLE_PRECISION = "noise is drawn in single precision; the proof takes it as re
 PUBLIC_COUNTS = "how many records each client holds is public; a removed record's place contributes zero"
 NO_COPIES = "no record is held by more than one client"
 SEEDED = "not private: seeded"
+
+GROUP = "group privacy, from the noise on single records: all records of a client at once,"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,9 @@ def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -
             reasons.append(route.reason)
             continue
         certified = compose.certify(route.parts, setting.delta)
+        if route.group > 1 and certified.epsilon > VACUOUS:
+            reasons.append(vacuous(route.group, certified.epsilon))
+            continue
         found = Guarantee(
             unit,
             view,
@@ -112,7 +117,7 @@ def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -
             setting.delta,
             certified.accountant,
             compose.describe(route.parts),
-            setting.caveats + route.caveats,
+            setting.caveats + route.caveats + ((f"{GROUP} {route.group}",) if route.group > 1 else ()),
             certified.reason,
         )
         if setting.secondary:
@@ -125,6 +130,12 @@ def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -
     return Guarantee(
         unit, view, Relation.ADD_OR_REMOVE, math.inf, setting.delta, "none", "none", setting.caveats, reason
     )
+
+
+def vacuous(records: int, epsilon: float) -> str:
+    """Why a group's ε is as good as none."""
+    found = f"as such it has ε = {epsilon:.3g}" if math.isfinite(epsilon) else "as such its ε is beyond any number"
+    return f"vacuous (group of {records}): noise on single records hides a client only as a group, and {found}"
 
 
 def _secondary(route: Route, delta: float) -> tuple[Secondary, ...]:

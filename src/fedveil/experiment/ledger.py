@@ -6,6 +6,7 @@ nobody can prove that nothing of it was seen. The ledger may therefore claim mor
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Receipt, Sampling, Unit
 
 _SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS rounds (
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, attempt INTEGER NOT NULL, cohort TEXT NOT NULL,
     committed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, UNIQUE (round, attempt));
@@ -68,6 +70,15 @@ class Ledger:
     ) -> None:
         self._connection.close()
 
+    def pin(self, spec: str) -> None:
+        """Hold the run to the spec it began with: the text of spec.toml, of which a hash is kept the first time."""
+        digest = hashlib.blake2b(spec.encode(), digest_size=16).hexdigest()
+        with self._errors(), self._transaction() as database:
+            database.execute("INSERT OR IGNORE INTO about VALUES ('spec', ?)", (digest,))
+            (kept,) = database.execute("SELECT value FROM about WHERE key = 'spec'").fetchone()
+        if kept != digest:
+            raise FedveilError(f"{self._path}: the spec was changed after the run began; put spec.toml back as it was")
+
     def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
         """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.
 
@@ -115,8 +126,9 @@ class Ledger:
                 + (last if published else "")
                 + " ORDER BY receipts.rowid"
             ).fetchall()
+            known = {text: _declaration(json.loads(text)) for text in {row[2] for row in rows}}
             return [
-                Receipt(round, client, _declaration(json.loads(declaration)), bool(confirmed), draws)
+                Receipt(round, client, known[declaration], bool(confirmed), draws)
                 for round, client, declaration, confirmed, draws in rows
             ]
 

@@ -72,6 +72,7 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Accou
     if not files.ledger.is_file():
         raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
     with Ledger(files.ledger) as ledger:
+        ledger.pin(files.spec.read_text(encoding="utf-8"))
         ledger.check_covers(files.published_rounds())
         receipts, rounds = ledger.receipts(), ledger.rounds()
     done = 1 + max((round for round, _, _ in rounds), default=-1)

@@ -124,6 +124,7 @@ def resume(
 def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter: Reporter) -> Result:
     try:
         with Ledger(files.ledger) as ledger, runtime:
+            ledger.pin(files.spec.read_text(encoding="utf-8"))
             return _train_rounds(prepared, files, ledger, runtime, reporter)
     except KeyboardInterrupt:
         reporter.note(f"what was published is safe; go on with: fedveil resume {files.directory}")

@@ -14,14 +14,24 @@ from fedveil.mechanisms.schedules import Schedule, schedule
 
 Bound = Schedule | Adaptive
 
+MARGIN = 2.0**-8
+"""How far below the bound rows are clipped, so that no rounding lifts one above it.
+
+A norm in single precision is the root of running sums of squares. PyTorch keeps at least eight of them side by side, so
+for a layer of P coordinates the sum of squares is off by at most (P/8 + 9)·2⁻²⁴ of itself and the norm by half of that;
+rows of equal or of many tiny coordinates come within a small factor of it. For P up to a million this is 0.00373 < 2⁻⁸,
+and what is left covers the rounding of the norm over layers, of the quotient and of the product, below 2⁻²⁰ together.
+"""
+
 
 @dataclass(frozen=True)
 class Clip:
-    """Scales a row down to L2 norm `bound` where it is longer: the whole row (`flat`) or each layer by itself.
+    """Scales a row down where it is longer than `bound`: the whole row (`flat`) or each layer by itself.
 
     The bound C_t follows a public schedule, or the norms themselves (`adaptive`).
 
-    Sensitivity: flat, S = C. Per layer over M layers, S = sqrt(C² + … + C²) = C·sqrt(M).
+    Sensitivity: flat, S = C. Per layer over M layers, S = sqrt(C² + … + C²) = C·sqrt(M). Rows are clipped at
+    C·(1 − `MARGIN`), so that the norm in real numbers never passes C although it is computed in single precision.
     A row with a NaN or infinite norm is replaced by zero, so it cannot pass.
     """
 
@@ -55,7 +65,8 @@ class Clip:
         return bound * math.sqrt(layers) if self.by == "layer" else bound
 
     def factors(self, norms: Tensor, bound: float) -> Tensor:
-        """min(1, C/‖row‖) for norms `[..., M]` of a row's layers; 0 for the whole row where any is not finite."""
+        """min(1, C·(1 − `MARGIN`)/‖row‖) for norms `[..., M]` of a row's layers; 0 for a row with one not finite."""
+        bound *= 1 - MARGIN
         finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
         if self.by == "flat":
             length = norms.square().sum(dim=-1, keepdim=True).sqrt()

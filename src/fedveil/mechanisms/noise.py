@@ -1,8 +1,9 @@
 """The only place where privacy noise is drawn.
 
-Standard Gaussians by Box–Muller on AES counter-mode bits: 32 bits for the radius, whose smallest uniform
-is 2⁻³² (tails reach 6.6 standard deviations), 32 bits for the angle. That is as fast as PyTorch's own
-generator, and unlike it cannot be predicted or guessed (PyTorch seeds its generator from 32 bits).
+Standard Gaussians by Box–Muller on AES counter-mode bits: 32 bits for the angle, 32 for the radius, and 64 more for a
+radius in the far tail (one in two million), so its uniform is never coarser than a thousandth of itself and goes down
+to 2⁻⁹⁶: tails reach 11.5 standard deviations, beyond which a Gaussian has 1e-30 of its mass. That is as fast as
+PyTorch's own generator, and unlike it cannot be predicted or guessed (PyTorch seeds its generator from 32 bits).
 
 The Gaussians are float32; the classical analysis assumes real numbers. This is the usual idealisation of the field and
 a caveat of every guarantee computed from it.
@@ -21,6 +22,7 @@ from fedveil.core.streams import Address, Purpose, Streams
 
 _BLOCK = 16  # bytes of one AES block
 _LANES = 64  # floats; a multiple of every vector loop's step
+_FAR = 2**10  # radius words below it are extended
 
 
 class NoiseSource:
@@ -43,14 +45,28 @@ class NoiseSource:
             self._streams.fill(purpose, address, work.zeros, work.memory[row])
         half = work.half
         radius, angle = work.radius[:count], work.angle[:count]
-        radius.copy_(work.words[:count, :half])  # |signed word| is uniform with full precision near zero
-        radius.abs_().add_(0.5).mul_(2.0**-31).log_().mul_(-2.0).sqrt_()
+        # |signed word + ½| is uniform on ½, 1½, …, 2³¹ − ½, with full precision near zero.
+        radius.copy_(work.words[:count, :half]).add_(0.5).abs_()
+        rows = [row for row, least in enumerate(torch.amin(radius, dim=-1).tolist()) if least < _FAR]
+        far = [(row, column) for row in rows for (column,) in (radius[row] < _FAR).nonzero().tolist()]
+        radius.mul_(2.0**-31).log_().mul_(-2.0).sqrt_()
+        for row, column in far:
+            radius[row, column] = self._far_radius(purpose, addresses[row], work, row, column)
         angle.copy_(work.words[:count, half:]).mul_(2.0 * math.pi * 2.0**-32)
         normal = work.normal[:count]
         torch.cos(angle, out=normal[:, :half])
         torch.sin(angle, out=normal[:, half:])
         normal.view(count, 2, half).mul_(radius.unsqueeze(1))
         return normal[:, :size]
+
+    def _far_radius(self, purpose: Purpose, address: Address, work: _Workspace, row: int, column: int) -> float:
+        """sqrt(−2·log u) with 64 bits more of u: those that follow the row's own words in its stream, at `column`."""
+        more = np.empty(2 * len(work.zeros) + _BLOCK, dtype=np.uint8)
+        self._streams.fill(purpose, address, bytes(2 * len(work.zeros)), more.data)
+        extension = int(more[: 2 * len(work.zeros)].view(np.uint64)[work.half + column])
+        word = int(work.words[row, column])
+        whole = word if word >= 0 else ~word
+        return math.sqrt(-2 * math.log((whole + (extension + 0.5) * 2.0**-64) * 2.0**-31))
 
 
 class _Workspace:
