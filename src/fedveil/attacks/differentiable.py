@@ -203,8 +203,10 @@ class PatchProduct(torch.autograd.Function):
         to_errors = to_errors.view(error_shape[0], *error_shape[2:], error_shape[1]).permute(0, 3, 1, 2)
         if not context.needs_input_grad[0]:
             return None, to_errors, None
-        folded = _fold(torch.bmm(errors, residual), window, (error_shape[0], high, wide, channels), error_shape[2:])
-        return folded.permute(0, 3, 1, 2), to_errors, None
+        shape = (error_shape[0], high, wide, channels)
+        if window.stride == (1, 1):
+            return _spread(errors, residual, window, shape, error_shape).permute(0, 3, 1, 2), to_errors, None
+        return _fold(torch.bmm(errors, residual), window, shape, error_shape[2:]).permute(0, 3, 1, 2), to_errors, None
 
 
 def _patches(value: Tensor, window: Window, places: torch.Size) -> Tensor:
@@ -229,3 +231,16 @@ def _fold(patches: Tensor, window: Window, shape: tuple[int, int, int, int], pla
             target = padded[:, y : y + places[0] * down : down, x : x + places[1] * along : along]
             target[:, : places[0], : places[1]] += parts[:, :, :, y, x]
     return padded[:, top : top + rows, left : left + columns]
+
+
+def _spread(
+    errors: Tensor, residual: Tensor, window: Window, shape: tuple[int, int, int, int], error_shape: torch.Size
+) -> Tensor:
+    """errors · residual, folded, for stride 1: patches of the errors times the turned kernel, which needs no fold."""
+    (top, left), (high, wide) = window.padding, window.kernel
+    count, rows, columns, channels = shape
+    turned = Window(window.groups, window.kernel, (1, 1), (high - 1 - top, wide - 1 - left))
+    image = errors.view(count, *error_shape[2:], error_shape[1]).permute(0, 3, 1, 2)
+    patches = _patches(image, turned, torch.Size((rows, columns))).view(window.groups, -1, high * wide * error_shape[1])
+    kernel = residual.view(window.groups, error_shape[1], high, wide, channels).flip(2, 3).permute(0, 2, 3, 1, 4)
+    return torch.bmm(patches, kernel.reshape(window.groups, -1, channels)).view(shape)

@@ -14,6 +14,7 @@ from cattrs.errors import ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 from cattrs.strategies import configure_tagged_union
 
+from fedveil.attacks import distances, invert, labels, regularisers, seeds
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
@@ -25,7 +26,18 @@ from fedveil.parts.cohorts import Cohort
 from fedveil.parts.optimisers import Optimiser
 
 Declared = TypeVar("Declared")
-KINDS: tuple[UnionType, ...] = (Cohort, BatchSampler, Optimiser, PartitionKind, Schedule)
+KINDS: tuple[UnionType, ...] = (
+    Cohort,
+    BatchSampler,
+    Optimiser,
+    PartitionKind,
+    Schedule,
+    seeds.Seed,
+    distances.Distance,
+    regularisers.Regulariser,
+    labels.Label,
+    invert.Optimiser,
+)
 
 
 _FIELD = "\x1f"
