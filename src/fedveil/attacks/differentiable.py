@@ -194,7 +194,7 @@ class PatchProduct(torch.autograd.Function):
         return product.view(groups, error.shape[1], high, wide, value.shape[1]).permute(0, 1, 4, 2, 3)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+    @torch.autograd.function.once_differentiable
     def backward(context: Any, slope: Tensor) -> tuple[Tensor | None, Tensor, None]:
         patches, errors = context.saved_tensors
         window, (_, channels, high, wide), error_shape = context.window, context.value_shape, context.error_shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,26 @@ from torch import Tensor
 from fedveil.core.checks import one_of
 
 TINY = 1e-20
+
+
+@dataclass(frozen=True)
+class Target:
+    """What V attacks are to match: `stolen` `[V, P]`, its layers, and where it was `shared` (None: everywhere)."""
+
+    stolen: Tensor
+    layers: tuple[slice, ...]
+    lengths: Tensor  # [V, M] of the layers
+    shared: Tensor | None = None
+
+    @staticmethod
+    def of(stolen: Tensor, layers: Sequence[slice], shared: Tensor | None = None) -> Target:
+        lengths = torch.stack([stolen[:, layer].norm(dim=1) for layer in layers], dim=1)
+        return Target(stolen, tuple(layers), lengths, shared)
+
+    def rows(self, rows: Tensor | slice) -> Target:
+        """The same for some of the attacks."""
+        shared = None if self.shared is None else self.shared[rows]
+        return Target(self.stolen[rows], self.layers, self.lengths[rows], shared)
 
 
 @dataclass(frozen=True)
@@ -28,18 +48,19 @@ class SquaredL2:
     def __post_init__(self) -> None:
         one_of("by", self.by, ("flat", "layer"))
 
-    def weights(self, stolen: Tensor, layers: Sequence[slice]) -> Tensor:
-        """`[V, P]` by which differences are multiplied."""
-        parts = layers if self.by == "layer" else [slice(0, stolen.shape[1])]
-        weights = torch.zeros_like(stolen)
-        for part in parts:
-            length = stolen[:, part].norm(dim=1, keepdim=True)
-            weights[:, part] = torch.where(length > TINY, 1 / (length.clamp_min(TINY) * len(parts) ** 0.5), 0.0)
-        return weights
+    def scales(self, target: Target) -> Tensor:
+        """`[V, M]` by which each layer's squared error is multiplied."""
+        squares = target.lengths.square()
+        if self.by == "flat":
+            return (1 / squares.sum(dim=1, keepdim=True).clamp_min(TINY)).expand_as(squares)
+        counted = squares > TINY
+        shares = counted.sum(dim=1, keepdim=True).clamp_min(1)
+        return torch.where(counted, 1 / (squares.clamp_min(TINY) * shares), 0.0)
 
-    def between(self, predicted: Tensor, stolen: Tensor, weights: Tensor) -> Tensor:
+    def between(self, predicted: Tensor, target: Target) -> Tensor:
         """`[V]`"""
-        return ((predicted - stolen) * weights).square().sum(dim=1)
+        found: Tensor = _LayerSquares.apply(predicted, target, self.scales(target))  # type: ignore[no-untyped-call]
+        return found
 
 
 @dataclass(frozen=True)
@@ -48,11 +69,33 @@ class Cosine:
 
     kind: ClassVar[str] = "cosine"
 
-    def weights(self, stolen: Tensor, layers: Sequence[slice]) -> Tensor:
-        return torch.ones_like(stolen)
+    def scales(self, target: Target) -> Tensor:
+        return (1 / target.lengths.square().sum(dim=1, keepdim=True).clamp_min(TINY)).expand_as(target.lengths)
 
-    def between(self, predicted: Tensor, stolen: Tensor, weights: Tensor) -> Tensor:
-        return 1 - torch.cosine_similarity(predicted * weights, stolen * weights, dim=1, eps=TINY)
+    def between(self, predicted: Tensor, target: Target) -> Tensor:
+        shared = predicted if target.shared is None else predicted * target.shared
+        return 1 - torch.cosine_similarity(shared, target.stolen, dim=1, eps=TINY)
 
 
 Distance = SquaredL2 | Cosine
+
+
+class _LayerSquares(torch.autograd.Function):
+    """Σ over layers of scale · ‖error‖², in as few passes over `[V, P]` as there can be."""
+
+    @staticmethod
+    def forward(context: Any, predicted: Tensor, target: Target, scales: Tensor) -> Tensor:
+        error = predicted - target.stolen
+        if target.shared is not None:
+            error *= target.shared
+        lengths = [torch.linalg.vector_norm(error[:, layer], dim=1) for layer in target.layers]
+        context.error, context.layers, context.scales = error, target.layers, scales
+        return (torch.stack(lengths, dim=1).square() * scales).sum(dim=1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context: Any, slope: Tensor) -> tuple[Tensor, None, None]:
+        factors, error = 2 * context.scales * slope[:, None], context.error
+        for m, layer in enumerate(context.layers):
+            error[:, layer] *= factors[:, m, None]
+        return error, None, None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedveil.attacks.adam import Adam
-from fedveil.attacks.distances import Cosine, Distance, SquaredL2
+from fedveil.attacks.distances import Cosine, Distance, SquaredL2, Target
 from fedveil.attacks.labels import Analytic, Joint, Known, Label, recovered
 from fedveil.attacks.lbfgs import Lbfgs
 from fedveil.attacks.minimise import Minima, Objective, Watch, nobody
@@ -45,8 +45,8 @@ PIXEL_DEVIATION = 0.35
 class Attack:
     """seed × distance × regulariser × optimiser × label.
 
-    `restarts`: so many times the adversary tries again, with new seeds, where a gradient was not matched. `informed`: it
-    knows σ and weighs its prior belief against the noise (maximum a posteriori) instead of trusting what it stole.
+    `restarts`: so many times the adversary tries again, with new seeds, where a gradient was not matched.
+    `informed`: it knows σ and weighs its prior belief against the noise (maximum a posteriori).
     """
 
     seed: Seed = field(default_factory=Patterned)
@@ -108,53 +108,55 @@ def invert(
         raise FedveilError(f"--iterations: must be at least 1, not {iterations}")
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         problem = _Problem(attack, stolen, told, pool)
-        seeds = problem.seeds(generator, len(stolen.observations))
-        found = _run(attack, problem, seeds, torch.arange(len(seeds)), iterations, watch)
+        everyone = torch.arange(len(stolen.observations))
+        seeds = problem.seeds(generator, len(everyone))
+        found = _run(attack, problem, seeds, everyone, iterations, watch)
         points, values, made = found.points, found.values, found.iterations
         for _ in range(attack.restarts if stolen.noise_std == 0 else 0):
-            again = (values > MATCHED).nonzero().squeeze(1)
+            again = (~(values <= MATCHED)).nonzero().squeeze(1)
             if not len(again):
                 break
             fresh = problem.seeds(generator, len(again))
             tried = _run(attack, problem, fresh, again, iterations, watch)
             made[again] += tried.iterations
-            better = tried.values < values[again]
+            better = ~(tried.values >= values[again])
             points[again[better]], values[again[better]] = tried.points[better], tried.values[better]
             seeds[again[better]] = fresh[better]
-    inputs, labels = problem.records(points, torch.arange(len(points)))
+    inputs, labels = problem.records(points, everyone)
     return Reconstruction(
         inputs=problem.within_range(inputs),
         labels=labels if labels.ndim == 2 else labels.argmax(dim=-1),
         distances=values,
         iterations=made,
-        seeds=problem.records(seeds, torch.arange(len(seeds)))[0],
+        seeds=problem.records(seeds, everyone)[0],
     )
 
 
 def _run(attack: Attack, problem: _Problem, seeds: Tensor, members: Tensor, iterations: int, watch: Watch) -> Minima:
+    """Attack the victims `members` from these seeds."""
+
     def seen(rows: Tensor, updates: Tensor, points: Tensor) -> None:
         watch(members[rows], updates, problem.within_range(problem.records(points, members[rows])[0].detach()))
 
-    objective: Objective = lambda points, rows: problem(points, members[rows])  # noqa: E731
+    objective = problem.of(members)
     return attack.optimiser.minimise(objective, seeds, iterations, nobody if watch is nobody else seen)
 
 
 class _Problem:
-    """The distance to what was stolen as a function of flat points: records and, where they are unknown, label scores."""
+    """The distance to what was stolen as a function of flat points: records and, where unknown, label scores."""
 
     def __init__(self, attack: Attack, stolen: Stolen, told: Tensor | None, pool: ThreadPoolExecutor) -> None:
         self._attack, self._stolen, self._pool = attack, stolen, pool
         facts = stolen.facts
         self._shape = (facts.records, *facts.input_shape)
-        self._target = stolen.tensors
-        if not torch.isfinite(self._target).all():
+        tensors = stolen.tensors
+        if not torch.isfinite(tensors).all():
             raise FedveilError("--view: what was stolen is not finite; the victims' training diverged")
-        if not self._target.any():
+        if not tensors.any():
             raise FedveilError("--view: what was stolen is zero everywhere: the model has no usable gradient")
-        self._weights = attack.distance.weights(self._target, facts.gradients.layout.group_slices)
-        withheld = self._target == 0
-        if stolen.view is not View.ON_DEVICE and withheld.float().mean() > WITHHELD_SHARE:
-            self._weights = self._weights * ~withheld
+        shared = tensors != 0
+        partial = stolen.view is not View.ON_DEVICE and 1 - float(shared.float().mean()) > WITHHELD_SHARE
+        self._target = Target.of(tensors, facts.gradients.layout.group_slices, shared if partial else None)
         self._labels = self._known_labels(told)
         self._regularise = self._prior()
 
@@ -175,9 +177,9 @@ class _Problem:
         if not attack.informed or stolen.noise_std == 0:
             return attack.regulariser.of
         centre, deviation = (0.5, PIXEL_DEVIATION) if stolen.facts.pictures else (0.0, 1.0)
-        scale = float(self._weights.amax(dim=1).mean())  # of the distance: 1/‖stolen‖
+        scale = float(attack.distance.scales(self._target).amax(dim=1).mean())  # of squared errors: 1/‖stolen‖²
         size = float(torch.tensor(self._shape).prod())
-        belief = SquaredNorm(weight=(stolen.noise_std * scale / deviation) ** 2 * size, centre=centre)
+        belief = SquaredNorm(weight=(stolen.noise_std / deviation) ** 2 * scale * size, centre=centre)
         return lambda inputs: attack.regulariser.of(inputs) + belief.of(inputs)
 
     def seeds(self, generator: torch.Generator, attacks: int) -> Tensor:
@@ -200,19 +202,29 @@ class _Problem:
         """Pixels are known to lie in [0, 1]."""
         return inputs.clamp(0, 1) if self._stolen.facts.pictures else inputs
 
-    def __call__(self, points: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+    def of(self, victims: Tensor) -> Objective:
+        """The objective for these victims; row r of it is `victims[r]`."""
         size = max(EXAMPLES_AT_A_TIME // self._shape[0], 1)
-        parts = zip(points.split(size), members.split(size), strict=True)
-        found = list(self._pool.map(lambda part: self._evaluate(*part), parts))
-        values, slopes = torch.cat([part[0] for part in found]), torch.cat([part[1] for part in found])
-        return values, slopes
+        held: tuple[Tensor, Target] | None = None
 
-    def _evaluate(self, points: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
+        def objective(points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+            nonlocal held
+            if held is None or held[0] is not rows:  # it changes only when attacks leave
+                held = rows, self._target.rows(victims[rows])
+            target, members = held[1], victims[rows]
+            parts = [slice(first, first + size) for first in range(0, len(points), size)]
+            found = list(
+                self._pool.map(lambda part: self._evaluate(points[part], members[part], target.rows(part)), parts)
+            )
+            return torch.cat([values for values, _ in found]), torch.cat([slopes for _, slopes in found])
+
+        return objective
+
+    def _evaluate(self, points: Tensor, members: Tensor, target: Target) -> tuple[Tensor, Tensor]:
         leaf = points.detach().requires_grad_(True)
         inputs, labels = self.records(leaf, members)
         guess = predicted(self._stolen.facts, self._stolen.view, self._stolen.start, inputs, labels)
-        values = self._attack.distance.between(guess, self._target[members], self._weights[members])
-        values = values + self._regularise(inputs)
+        values = self._attack.distance.between(guess, target) + self._regularise(inputs)
         if not values.requires_grad:
             raise FedveilError("model: its gradient does not depend on the records, so there is nothing to match")
         (slopes,) = torch.autograd.grad(values.sum(), leaf)

@@ -1,6 +1,7 @@
 """L-BFGS for many attacks at once: each has its own history, step length and end; one evaluation serves all.
 
-Every evaluation is of use to every attack: while one searches along its line, the next is already on another. Attacks that are done leave, so the others don't carry them along.
+Every evaluation is of use to every attack: while one searches along its line, the next is already on another.
+Attacks that are done leave, so the others don't carry them along.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CROWDED = 0.8
 class Lbfgs:
     """Limited-memory BFGS (compact form of Byrd, Nocedal and Schnabel) with a line search for the Wolfe conditions.
 
-    An attack ends when its value falls to `goal`, when it stops falling, or after the iterations it is given (20 updates each).
+    An attack ends when its value falls to `goal`, when it stops falling, or after the iterations it is given.
     """
 
     kind: ClassVar[str] = "l-bfgs"
@@ -114,7 +115,7 @@ class _Attacks:
         flat = (slopes * self._direction).sum(dim=1) >= CURVATURE * self._grade
         self._trials += 1
         tired = self._trials >= MOST_TRIALS
-        moved = ~self.stuck & falls & (flat | tired)
+        moved: Tensor = ~self.stuck & falls & (flat | tired)
         lost = ~self.stuck & ~falls & tired
         self._search(falls)
         if moved.any():

@@ -19,7 +19,7 @@ from fedveil.attacks.minimise import iterations_of
 from fedveil.attacks.victims import Truth
 
 SUCCESS = 0.1
-"""An attack succeeds where the RMSE is below this: on MNIST, digits with visible noise. Guessing grey gives 0.3 to 0.5."""
+"""An attack succeeds where the RMSE is below this: digits with visible noise. A constant guess has 0.31 on MNIST."""
 
 SSIM_WINDOW = 7
 MOST_PSNR = 100.0
@@ -86,20 +86,24 @@ def _score(
     )
 
 
+def _means(values: Tensor, window: int) -> Tensor:
+    return functional.avg_pool2d(values, window, stride=1)
+
+
 def ssim(first: Tensor, second: Tensor) -> Tensor:
-    """Structural similarity `[n]` of pictures `[n, C, H, W]` in [0, 1]: 7×7 windows, as Wang et al. (2004) define it."""
+    """Structural similarity `[n]` of pictures `[n, C, H, W]` in [0, 1]: 7×7 windows (Wang et al., 2004)."""
     window = min(SSIM_WINDOW, *first.shape[2:])
     pixels = window * window
-    mean = lambda values: functional.avg_pool2d(values, window, stride=1)  # noqa: E731
     first, second = first.double(), second.double()
-    one, two = mean(first), mean(second)
+    one, two = _means(first, window), _means(second, window)
     unbiased = pixels / max(pixels - 1, 1)
-    variance_one = unbiased * (mean(first * first) - one * one)
-    variance_two = unbiased * (mean(second * second) - two * two)
-    covariance = unbiased * (mean(first * second) - one * two)
+    variance_one = unbiased * (_means(first * first, window) - one * one)
+    variance_two = unbiased * (_means(second * second, window) - two * two)
+    covariance = unbiased * (_means(first * second, window) - one * two)
     small, smaller = 0.01**2, 0.03**2
-    likeness = (2 * one * two + small) * (2 * covariance + smaller)
-    return (likeness / ((one**2 + two**2 + small) * (variance_one + variance_two + smaller))).flatten(1).mean(dim=1)
+    likeness: Tensor = (2 * one * two + small) * (2 * covariance + smaller)
+    scale: Tensor = (one**2 + two**2 + small) * (variance_one + variance_two + smaller)
+    return (likeness / scale).flatten(1).mean(dim=1)
 
 
 class Successes:

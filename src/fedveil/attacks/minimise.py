@@ -11,7 +11,7 @@ Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps points `[V, n]` of the attacks `members` `[V]` to values `[V]` and slopes `[V, n]`."""
 
 UPDATES = 20
-"""Updates in one iteration, of any optimiser: the papers count calls of PyTorch's L-BFGS, which makes up to 20 a call."""
+"""Updates in one iteration, of any optimiser: the papers count calls of PyTorch's L-BFGS, which makes 20 a call."""
 
 Watch = Callable[[Tensor, Tensor, Tensor], None]
 """Told of the attacks `members`, how many updates each has made, and where each stands."""

@@ -24,7 +24,7 @@ class NoRegulariser:
 
 @dataclass(frozen=True)
 class TotalVariation:
-    """Neighbouring pixels are alike: `weight` × the mean of their absolute differences. Rows that are no pictures pass."""
+    """Neighbouring pixels are alike: `weight` × the mean of their absolute differences. For pictures only."""
 
     kind: ClassVar[str] = "total-variation"
     weight: float = 1e-4

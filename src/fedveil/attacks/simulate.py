@@ -25,9 +25,8 @@ def predicted(facts: Facts, view: View, start: Tensor, inputs: Tensor, labels: T
 
 
 def _row(facts: Facts, start: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:
-    gradients, factors = facts.gradients, _example_factors(facts)
-    rows = gradients.rows(start.expand(len(inputs), -1), _batch(inputs, labels))
-    return (rows.rows if factors is None else scale_rows(rows, factors, gradients.layout))[:, 0]
+    """One example's clipped gradient: the sum over a batch of one."""
+    return facts.gradients.sums(start.expand(len(inputs), -1), _batch(inputs, labels), _example_factors(facts)).total
 
 
 def _update(facts: Facts, start: Tensor, inputs: Tensor, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Stealing: the real engine trains the victims while somebody looks on. What is seen and what is true are kept apart."""
+"""Stealing: the real engine trains the victims while somebody looks on. What is seen is kept apart from the truth."""
 
 from __future__ import annotations
 

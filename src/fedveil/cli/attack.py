@@ -76,19 +76,22 @@ def attack_command(
 
 def _lines(result: dict[str, Any]) -> list[str]:
     facts = result["facts"]
-    number = lambda name: f"{result[name]:.4f} ± {result[f'{name}_std']:.4f}"  # noqa: E731
     lines = [
         f"{result['method']} on {result['data']}, {result['view']} view: {result['victims']} victims,"
         f" {facts['records_per_victim']} records each, network {result['model']}",
         f"strongest attack: {result['attack']} (of {', '.join(result['tried'])})",
         f"success         {result['success_rate']:.0%} (RMSE below {result['threshold']:g})",
-        f"RMSE            {number('rmse')} (a constant guess: {result['blind_rmse']:.4f})",
-        f"PSNR            {number('psnr')} dB",
+        f"RMSE            {_number(result, 'rmse')} (a constant guess: {result['blind_rmse']:.4f})",
+        f"PSNR            {_number(result, 'psnr')} dB",
     ]
-    lines += [f"SSIM            {number('ssim')}"] if result["ssim"] is not None else []
+    lines += [f"SSIM            {_number(result, 'ssim')}"] if result["ssim"] is not None else []
     lines += [
         f"labels right    {result['label_accuracy']:.0%}",
         f"iterations      {result['iterations']:.1f} (to success, or until it stopped; 20 updates each)",
         f"seconds         {result['seconds']:.1f}",
     ]
     return lines + ([f"picture: {result['picture']}"] if "picture" in result else [])
+
+
+def _number(result: dict[str, Any], name: str) -> str:
+    return f"{result[name]:.4f} ± {result[f'{name}_std']:.4f}"

@@ -112,8 +112,8 @@ def attack(
     if not threshold > 0:
         raise FedveilError(f"--threshold: must be above 0, not {threshold}")
     view = _view(view)
-    prepared, state = _opened(source, overrides, seed, dataset)
-    scene = _scene(prepared)
+    prepared, state = opened(source, overrides, seed=seed, dataset=dataset)
+    scene = scene_of(prepared)
     generator = torch.Generator().manual_seed(seed)
     clients = choose_victims(scene, victims, generator)
     stolen, truth = steal(scene, Broadcast(state.round, state.parameters), clients, view, looks)
@@ -182,8 +182,12 @@ def _view(view: str | View) -> View:
         raise FedveilError(f"--view: there is no view {view!r}; there are on_device, client, server") from None
 
 
-def _opened(
-    source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None, seed: int, dataset: Dataset | None
+def opened(
+    source: str | Path | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 0,
+    dataset: Dataset | None = None,
 ) -> tuple[Prepared, ServerState]:
     """Everything ready, and the model at which it is attacked. The attack's own randomness never touches a run's."""
     files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
@@ -219,7 +223,8 @@ def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str
     return changed
 
 
-def _scene(prepared: Prepared) -> Scene:
+def scene_of(prepared: Prepared) -> Scene:
+    """The engine, the records and the differentiable model, in one process with one thread."""
     job = prepared.job
     torch.set_num_threads(1)  # several threads inside one small operation are slower than one
     return Scene(
