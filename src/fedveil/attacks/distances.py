@@ -96,6 +96,7 @@ class _LayerSquares(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(context: Any, slope: Tensor) -> tuple[Tensor, None, None]:
         factors, error = 2 * context.scales * slope[:, None], context.error
+        slopes = torch.empty_like(error)
         for m, layer in enumerate(context.layers):
-            error[:, layer] *= factors[:, m, None]
-        return error, None, None
+            torch.mul(error[:, layer], factors[:, m, None], out=slopes[:, layer])
+        return slopes, None, None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -47,6 +47,7 @@ class Attack:
 
     `restarts`: so many times the adversary tries again, with new seeds, where a gradient was not matched.
     `informed`: it knows σ and weighs its prior belief against the noise (maximum a posteriori).
+    `polish`: it goes on without the regulariser from where that has led, with as many iterations again.
     """
 
     seed: Seed = field(default_factory=Patterned)
@@ -56,6 +57,7 @@ class Attack:
     label: Label = field(default_factory=Analytic)
     restarts: int = 0
     informed: bool = False
+    polish: bool = False
 
     def __post_init__(self) -> None:
         not_negative("restarts", self.restarts)
@@ -122,6 +124,10 @@ def invert(
             better = ~(tried.values >= values[again])
             points[again[better]], values[again[better]] = tried.points[better], tried.values[better]
             seeds[again[better]] = fresh[better]
+        if attack.polish:
+            plain = _Problem(replace(attack, regulariser=NoRegulariser()), stolen, told, pool)
+            polished = _run(attack, plain, points, everyone, iterations, watch)
+            points, values, made = polished.points, polished.values, made + polished.iterations
     inputs, labels = problem.records(points, everyone)
     return Reconstruction(
         inputs=problem.within_range(inputs),
