@@ -32,6 +32,8 @@ test-all: lint
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/steps.py
+	$(BIN)/fedveil data fetch mnist
+	$(BIN)/python benchmarks/attacks.py
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

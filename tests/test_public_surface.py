@@ -11,6 +11,7 @@ def test_the_public_names_are_these() -> None:
         "Method",
         "Result",
         "Spec",
+        "attack",
         "from_tensors",
         "load",
         "resolve",

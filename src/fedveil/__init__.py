@@ -1,12 +1,18 @@
 """Differentially private federated learning: one definition of a method that is executed, accounted and attacked."""
 
-from importlib.metadata import version
+from __future__ import annotations
 
-from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Dataset, Examples, from_tensors, load
-from fedveil.experiment.run import Result, resume, run
-from fedveil.experiment.spec import Spec, resolve
-from fedveil.method import Method
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedveil.core.errors import FedveilError
+    from fedveil.data.dataset import Dataset, Examples, from_tensors, load
+    from fedveil.experiment.attack import attack
+    from fedveil.experiment.run import Result, resume, run
+    from fedveil.experiment.spec import Spec, resolve
+    from fedveil.method import Method
 
 __version__ = version("fedveil")
 __all__ = [
@@ -16,9 +22,31 @@ __all__ = [
     "Method",
     "Result",
     "Spec",
+    "attack",
     "from_tensors",
     "load",
     "resolve",
     "resume",
     "run",
 ]
+
+_HOMES = {
+    "core.errors": ("FedveilError",),
+    "data.dataset": ("Dataset", "Examples", "from_tensors", "load"),
+    "experiment.attack": ("attack",),
+    "experiment.run": ("Result", "resume", "run"),
+    "experiment.spec": ("Spec", "resolve"),
+    "method": ("Method",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Names are fetched when they are used: PyTorch takes longer to load than most commands take to answer."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fedveil' has no attribute {name!r}")
+    return getattr(import_module(f"fedveil.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 import click
 
+from fedveil.cli.attack import attack_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.privacy import account_command, calibrate_command
@@ -31,6 +32,7 @@ for command in (
     show_command,
     account_command,
     calibrate_command,
+    attack_command,
     methods_command,
     data_group,
 ):

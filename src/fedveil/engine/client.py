@@ -6,7 +6,7 @@ How the gradients are computed is the business of the `Gradients` it is given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +23,7 @@ from fedveil.engine.updates import sanitised
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
+from fedveil.parts.local import LocalTraining
 
 NO_TAPS = Taps()
 
@@ -122,38 +123,30 @@ def local_work(
     the optimiser step. Everything behind the noise is post-processing.
     """
     draws = sites.draw(method, broadcast.round, clients, streams)
-    count, layout = len(clients), gradients.layout
+    layout = gradients.layout
     rate = method.local.rate.at(broadcast.round, method.rounds)
     sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws.declared)
-    start = broadcast.parameters.expand(count, -1) if starts is None else starts
-    parameters, state = start, method.local.optimiser.initial(start)
-    losses, rejected = torch.zeros(count), torch.zeros(count, dtype=torch.int64)
-    norms = torch.zeros(count, layout.group_count)
+    start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[Observation] = []
 
-    for step in range(draws.steps):
+    def summed(step: int, parameters: Tensor) -> Sums:
         addresses = [Address(broadcast.round, client, step) for client in clients]
         batch = sites.batch(draws, step, _seeds(gradients, streams, addresses))
-        tapped = taps.wants(View.ON_DEVICE) and step in taps.steps
-        if tapped:
+        if taps.wants(View.ON_DEVICE) and step in taps.steps:
             rows, sums = _tapped_step(gradients, parameters, batch, sanitiser, noise, addresses)
-            observations += [
+            observations.extend(
                 Observation(View.ON_DEVICE, broadcast.round, client, step, parameters[k].clone(), rows[k].clone())
                 for k, client in enumerate(clients)
-            ]
-        else:
-            sums = gradients.sums(parameters, batch, None if sanitiser is None else sanitiser.factors)
-            if sanitiser is not None:
-                sanitiser.noised_sums(sums.total, noise, addresses)
-        losses += sums.losses
-        rejected += sums.rejected
-        if sums.norms is not None:
-            norms += sums.norms.sum(dim=1)
-        gradient = sums.total.div_(draws.declared)
-        if method.local.decay:
-            gradient = gradient.add_(parameters, alpha=method.local.decay)
-        parameters, state = method.local.optimiser.apply(parameters, gradient, state, rate, step)
+            )
+            return sums
+        sums = gradients.sums(parameters, batch, None if sanitiser is None else sanitiser.factors)
+        if sanitiser is not None:
+            sanitiser.noised_sums(sums.total, noise, addresses)
+        return sums
 
+    parameters, statistics = local_steps(
+        method.local, start, draws.steps, summed, rate=rate, declared=draws.declared, layers=layout.group_count
+    )
     receipts = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
     sent = sanitised(
         method, broadcast.round, broadcast.bound, clients, parameters - broadcast.parameters, layout, streams, noise
@@ -164,15 +157,47 @@ def local_work(
                 Observation(view, broadcast.round, client, None, start[k].clone(), sent.updates[k].clone())
                 for k, client in enumerate(clients)
             ]
-    records = max(draws.steps * draws.declared, 1)
     return Uploads(
         clients=tuple(clients),
         updates=sent.updates,
         receipts=_client_after_client(clients, (*receipts, *sent.receipts)),
-        statistics=Statistics(losses / records, norms / records, rejected),
+        statistics=statistics,
         reports=sent.reports,
         observations=tuple(observations),
     )
+
+
+def local_steps(
+    local: LocalTraining,
+    start: Tensor,
+    steps: int,
+    sums: Callable[[int, Tensor], Sums],
+    *,
+    rate: float,
+    declared: int,
+    layers: int,
+) -> tuple[Tensor, Statistics]:
+    """The parameters `[K, P]` after `steps` local steps from `start`, and what was measured on the way.
+
+    `sums` gives the (sanitised) sum of gradients of a step at the current parameters. Nothing here draws, or stops
+    autograd: whoever simulates a client differentiates through the very steps that it makes.
+    """
+    count = len(start)
+    parameters, state = start, local.optimiser.initial(start)
+    losses, rejected = torch.zeros(count), torch.zeros(count, dtype=torch.int64)
+    norms = torch.zeros(count, layers)
+    for step in range(steps):
+        step_sums = sums(step, parameters)
+        losses += step_sums.losses.detach()
+        rejected += step_sums.rejected
+        if step_sums.norms is not None:
+            norms += step_sums.norms.detach().sum(dim=1)
+        gradient = step_sums.total.div_(declared)
+        if local.decay:
+            gradient = gradient.add_(parameters, alpha=local.decay)
+        parameters, state = local.optimiser.apply(parameters, gradient, state, rate, step)
+    records = max(steps * declared, 1)
+    return parameters, Statistics(losses / records, norms / records, rejected)
 
 
 class Sanitiser:

@@ -14,6 +14,7 @@ from cattrs.errors import ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 from cattrs.strategies import configure_tagged_union
 
+from fedveil.attacks import distances, invert, labels, regularisers, seeds
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
@@ -37,6 +38,11 @@ KINDS: tuple[UnionType, ...] = (
     PartitionKind,
     Compression,
     Personalisation,
+    seeds.Seed,
+    distances.Distance,
+    regularisers.Regulariser,
+    labels.Label,
+    invert.Optimiser,
 )
 NUMBERS = (Schedule, Bound)
 """Kinds for which a bare number stands for a value that never changes."""

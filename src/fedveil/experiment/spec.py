@@ -115,10 +115,15 @@ def resolve(source: str | Path | Mapping[str, Any] = "fed-cdp", overrides: Mappi
     What is not said is filled in: what the file says beats what the method says, which beats what the task (the data
     set's settings in the papers) says, which beats plain FedAvg.
     """
+    return _complete(read_settings(source, overrides))
+
+
+def read_settings(source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a source and the `overrides` say themselves, before anything is filled in."""
     told = _read(source)
     for key, value in (overrides or {}).items():
         told = set_dotted(told, key, value)
-    return _complete(told)
+    return told
 
 
 def _read(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:

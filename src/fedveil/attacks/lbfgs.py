@@ -1,0 +1,219 @@
+"""L-BFGS for many attacks at once: each has its own history, step length and end; one evaluation serves all.
+
+Every evaluation is of use to every attack: while one searches along its line, the next is already on another.
+Attacks that are done leave, so the others don't carry them along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fedveil.attacks.minimise import UPDATES, Minima, Objective, Watch, nobody
+from fedveil.core.checks import count, not_negative
+
+SUFFICIENT, CURVATURE = 1e-4, 0.9
+"""Constants of the Wolfe conditions: enough descent, and a slope that has become flatter."""
+
+MOST_TRIALS = 15
+"""Step lengths tried on one line."""
+
+CROWDED = 0.8
+"""Attacks that are done are removed when fewer than this share are still at work: removing copies the histories."""
+
+
+@dataclass(frozen=True)
+class Lbfgs:
+    """Limited-memory BFGS (compact form of Byrd, Nocedal and Schnabel) with a line search for the Wolfe conditions.
+
+    An attack ends when its value falls to `goal`, when it stops falling, or after the iterations it is given.
+    """
+
+    kind: ClassVar[str] = "l-bfgs"
+    history: int = 50
+    goal: float = 1e-10
+
+    def __post_init__(self) -> None:
+        count("history", self.history)
+        not_negative("goal", self.goal)
+
+    def minimise(self, objective: Objective, start: Tensor, iterations: int, watch: Watch = nobody) -> Minima:
+        """From `start` `[A, n]`, at most `iterations` times 20 updates each."""
+        everyone = torch.arange(len(start))
+        values, slopes = objective(start, everyone)
+        watch(everyone, torch.zeros_like(everyone), start)
+        ended = _Ended(start.clone(), values.clone(), torch.zeros_like(everyone))
+        at_work = _Attacks(self.history, start, values, slopes)
+        evaluations = len(start)
+        while len(at_work.members):
+            trials, trial_slopes = objective(at_work.trial, at_work.members)
+            evaluations += len(at_work.members)
+            moved = at_work.advance(trials, trial_slopes)
+            if moved.any():
+                watch(at_work.members[moved], at_work.updates[moved], at_work.points[moved])
+            done = at_work.stuck | (at_work.values <= self.goal) | (at_work.updates >= iterations * UPDATES)
+            at_work.stuck = done
+            working = int((~done).sum())
+            if working < CROWDED * len(done) or working == 0:
+                ended.take(at_work, done)
+                at_work.keep(~done)
+        return Minima(ended.points, ended.values, ended.updates, evaluations)
+
+
+@dataclass
+class _Ended:
+    points: Tensor
+    values: Tensor
+    updates: Tensor
+
+    def take(self, attacks: _Attacks, done: Tensor) -> None:
+        members = attacks.members[done]
+        self.points[members] = attacks.points[done]
+        self.values[members] = attacks.values[done]
+        self.updates[members] = attacks.updates[done]
+
+
+class _Attacks:
+    """The state of the attacks at work: V points, the lines they search, and what they remember."""
+
+    def __init__(self, history: int, points: Tensor, values: Tensor, slopes: Tensor) -> None:
+        attacks, size = points.shape
+        self.members = torch.arange(attacks)
+        self.updates = torch.zeros(attacks, dtype=torch.int64)
+        self.points, self.values, self.slopes = points.clone(), values, slopes
+        self._pairs = points.new_zeros(attacks, 2 * history, size)  # steps s, then changes of slope y
+        self._stamps = torch.full((attacks, history), -1)  # when each pair was written; -1: empty
+        self._products = torch.zeros(attacks, 2, history, history, dtype=torch.float64)  # s·y and y·y
+        self._scale = torch.ones(attacks, dtype=torch.float64)  # of the first approximation
+        self._history = history
+        self._retried = torch.zeros(attacks, dtype=torch.bool)
+        self._quiet = torch.zeros(attacks, dtype=torch.int64)  # updates in a row that hardly fell
+        length = slopes.norm(dim=1, keepdim=True)
+        self._direction = -slopes / length.clamp_min(1e-30)
+        self._grade = -length.squeeze(1)  # slope along the line at its beginning
+        self._low, self._high = torch.zeros(attacks), torch.full((attacks,), float("inf"))
+        self._length, self._trials = torch.ones(attacks), torch.zeros(attacks, dtype=torch.int64)
+        self.stuck = ~torch.isfinite(values) | (self._grade == 0)
+
+    @property
+    def trial(self) -> Tensor:
+        return torch.addcmul(self.points, self._direction, self._length[:, None])
+
+    def keep(self, staying: Tensor) -> None:
+        """Only these go on."""
+        for name, value in list(vars(self).items()):
+            if isinstance(value, Tensor):
+                setattr(self, name, value[staying])
+
+    def advance(self, trials: Tensor, slopes: Tensor) -> Tensor:
+        """Take in the objective at every trial point; returns which attacks made an update."""
+        sound = torch.isfinite(trials) & torch.isfinite(slopes).all(dim=1)
+        falls = sound & (trials <= self.values + SUFFICIENT * self._length * self._grade)
+        flat = (slopes * self._direction).sum(dim=1) >= CURVATURE * self._grade
+        self._trials += 1
+        tired = self._trials >= MOST_TRIALS
+        moved: Tensor = ~self.stuck & falls & (flat | tired)
+        lost = ~self.stuck & ~falls & tired
+        self._search(falls)
+        if moved.any():
+            self._move(moved, trials, slopes)
+        self._recover(lost)
+        renewed = moved | lost
+        if renewed.any():
+            self._new_lines(renewed)
+        return moved
+
+    def _search(self, falls: Tensor) -> None:
+        """Narrow the bracket of each line: shorter after a rise, longer while it still falls steeply."""
+        self._high = torch.where(falls, self._high, self._length)
+        self._low = torch.where(falls, self._length, self._low)
+        # A first bad step is often far off: go down fast until something falls.
+        middle = torch.where(self._low > 0, (self._low + self._high) / 2, self._high / 4)
+        self._length = torch.where(torch.isfinite(self._high), middle, 2 * self._low)
+
+    def _move(self, moved: Tensor, trials: Tensor, slopes: Tensor) -> None:
+        """Make the update of the `moved`: go there, remember the pair (s, y) where its curvature is positive."""
+        # `_search` has already set the next length: the accepted one is what it put into the bracket.
+        step = self._direction * self._low[:, None]
+        change = slopes - self.slopes
+        curvature = (step * change).sum(dim=1)
+        sizes = step.square().sum(dim=1) * change.square().sum(dim=1)
+        curved = moved & (curvature > 1e-7 * sizes.sqrt())
+        fall = self.values - trials
+        self._quiet = torch.where(fall > 1e-6 * self.values.abs(), 0, self._quiet + 1).where(moved, self._quiet)
+        self.points = torch.where(moved[:, None], self.points + step, self.points)
+        self.values = torch.where(moved, trials, self.values)
+        self.slopes = torch.where(moved[:, None], slopes, self.slopes)
+        self.updates += moved
+        self.stuck = self.stuck | (moved & (self._quiet >= 5))
+        self._retried &= ~moved
+        self._remember(curved, step, change)
+
+    def _remember(self, curved: Tensor, step: Tensor, change: Tensor) -> None:
+        rows = curved.nonzero().squeeze(1)
+        if not len(rows):
+            return
+        slots = self._stamps[rows].argmin(dim=1)
+        self._stamps[rows, slots] = self.updates[rows]
+        self._pairs[rows, slots] = step[rows]
+        self._pairs[rows, self._history + slots] = change[rows]
+        columns = torch.stack([step, change], dim=2)
+        found = torch.bmm(self._pairs, columns).double()[rows]  # [rows, 2m, (s, y)]
+        history = self._history
+        self._products[rows, 0, :, slots] = found[:, :history, 1]  # s_i · y_new
+        self._products[rows, 0, slots, :] = found[:, history:, 0]  # s_new · y_j
+        self._products[rows, 1, :, slots] = found[:, history:, 1]
+        self._products[rows, 1, slots, :] = found[:, history:, 1]
+        products = self._products[rows, :, slots, slots]
+        self._scale[rows] = products[:, 0] / products[:, 1].clamp_min(1e-300)
+
+    def _recover(self, lost: Tensor) -> None:
+        """A line without descent: forget the history once, then give up."""
+        self.stuck = self.stuck | (lost & self._retried)
+        self._retried = self._retried | lost
+        self._pairs[lost] = 0
+        self._stamps[lost] = -1
+        self._products[lost] = 0
+
+    def _new_lines(self, renewed: Tensor) -> None:
+        direction = self._descent()
+        grade = (direction * self.slopes).sum(dim=1)
+        length = self.slopes.norm(dim=1)
+        remembered = (self._stamps >= 0).any(dim=1)
+        poor = ~torch.isfinite(grade) | (grade >= 0) | ~remembered
+        steepest = -self.slopes / length.clamp_min(1e-30)[:, None]
+        # Without memory the length of a step is unknown: as far as the last line went, more carefully after a loss.
+        direction = torch.where(poor[:, None], steepest, direction)
+        grade = torch.where(poor, -length, grade)
+        first = torch.where(poor & self._retried, 1e-2, 1.0)
+        self._direction = torch.where(renewed[:, None], direction, self._direction)
+        self._grade = torch.where(renewed, grade, self._grade)
+        self._length = torch.where(renewed, first, self._length)
+        self._low = torch.where(renewed, 0.0, self._low)
+        self._high = torch.where(renewed, float("inf"), self._high)
+        self._trials = torch.where(renewed, 0, self._trials)
+        self.stuck = self.stuck | (renewed & (length == 0))
+
+    def _descent(self) -> Tensor:
+        """−H·slope in the compact form: two passes over the history and small triangular systems in between."""
+        history, scale = self._history, self._scale
+        order = self._stamps.argsort(dim=1)
+        product = torch.bmm(self._pairs, self.slopes[:, :, None]).double().squeeze(2)
+        along_s, along_y = product[:, :history].gather(1, order), product[:, history:].gather(1, order)
+        rows = order[:, None, :, None].expand(-1, 2, -1, history)
+        both = self._products.gather(2, rows).gather(3, order[:, None, None, :].expand(-1, 2, history, -1))
+        upper, squares = both[:, 0].triu(), both[:, 1]
+        diagonal = upper.diagonal(dim1=1, dim2=2)
+        upper = upper + torch.diag_embed((diagonal == 0).to(upper.dtype))  # empty slots
+        solved = torch.linalg.solve_triangular(upper, along_s[:, :, None], upper=True)
+        inner = diagonal[:, :, None] * solved + scale[:, None, None] * (squares @ solved - along_y[:, :, None])
+        of_s = torch.linalg.solve_triangular(upper.transpose(1, 2), inner, upper=False).squeeze(2)
+        of_y = -scale[:, None] * solved.squeeze(2)
+        weights = torch.zeros_like(product)
+        weights[:, :history].scatter_(1, order, of_s)
+        weights[:, history:].scatter_(1, order, of_y)
+        combined = torch.bmm(weights.to(self.slopes.dtype)[:, None, :], self._pairs).squeeze(1)
+        return -(combined + scale.to(self.slopes.dtype)[:, None] * self.slopes)

@@ -1,0 +1,41 @@
+"""What the optimisers of attacks share: the objective they are given, the minimum they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Maps points `[V, n]` of the attacks `members` `[V]` to values `[V]` and slopes `[V, n]`."""
+
+UPDATES = 20
+"""Updates in one iteration, of any optimiser: the papers count calls of PyTorch's L-BFGS, which makes 20 a call."""
+
+Watch = Callable[[Tensor, Tensor, Tensor], None]
+"""Told of the attacks `members`, how many updates each has made, and where each stands."""
+
+
+def nobody(members: Tensor, updates: Tensor, points: Tensor) -> None:
+    """The watch that does not look."""
+
+
+@dataclass(frozen=True)
+class Minima:
+    """Where A attacks ended."""
+
+    points: Tensor  # [A, n]
+    values: Tensor  # [A]
+    updates: Tensor  # [A] int64
+    evaluations: int  # of the objective, summed over attacks
+
+    @property
+    def iterations(self) -> Tensor:
+        """`[A]` begun iterations"""
+        return iterations_of(self.updates)
+
+
+def iterations_of(updates: Tensor) -> Tensor:
+    """In which iteration an update falls."""
+    return -(-updates // UPDATES)

@@ -1,0 +1,243 @@
+"""Stealing: the real engine trains the victims while somebody looks on. What is seen is kept apart from the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.streams import Streams
+from fedveil.core.types import Declaration, Observation, Taps, View
+from fedveil.data.dataset import to_float
+from fedveil.engine.batched import Engine
+from fedveil.engine.client import Broadcast, check_taps
+from fedveil.engine.gradients import Gradients
+from fedveil.engine.sites import Draws, Sites
+from fedveil.method import Method
+
+VIEWS = (View.ON_DEVICE, View.CLIENT, View.SERVER)
+
+MOST_RECORDS = 256
+"""Records behind one stolen update; more are not told apart by any known attack and only cost memory."""
+
+MOST_ROUNDS_WAITED = 1000
+"""How long an adversary waits for a record to come round again."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the adversary knows without stealing: everything about the training but the records and the noise."""
+
+    method: Method
+    model: nn.Module
+    gradients: Gradients  # of that model, in a form that can be differentiated
+    input_shape: tuple[int, ...]
+    classes: int
+    pictures: bool  # values lie in [0, 1]
+    records: int  # how many unknown records a victim has
+    steps: int  # L
+    batch: int  # the declared B
+    rate: float
+    declared: tuple[Declaration, ...]  # every mechanism's clip and noise, as announced
+    looks: int = 1  # how often the same thing was seen and averaged
+
+    def noise_std(self, view: View) -> float:
+        """The standard deviation of the noise on each coordinate of what `view` shows (plain SGD assumed)."""
+        variance = 0.0
+        for declared in self.declared:
+            if view is View.ON_DEVICE:
+                variance += declared.row_std**2 if declared.place == "example" else 0.0
+            elif declared.place == "example":
+                variance += (declared.sum_std * self.rate / self.batch) ** 2 * self.steps
+            elif declared.place != "server":  # noise at the server comes after everything that is seen here
+                variance += declared.sum_std**2
+        return math.sqrt(variance / self.looks)
+
+
+@dataclass(frozen=True)
+class Stolen:
+    """What the adversary holds of V victims: one observation each, and the public facts."""
+
+    view: View
+    facts: Facts
+    observations: tuple[Observation, ...]
+
+    @property
+    def start(self) -> Tensor:
+        """The public model `[P]` at which all were seen."""
+        return self.observations[0].start
+
+    @property
+    def tensors(self) -> Tensor:
+        """`[V, P]`"""
+        return torch.stack([observation.tensors for observation in self.observations])
+
+    @property
+    def noise_std(self) -> float:
+        return self.facts.noise_std(self.view)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What only the judge knows: the records of each victim, `counts[v]` of them (the rest is padding)."""
+
+    clients: tuple[int, ...]
+    inputs: Tensor  # [V, n, *shape]
+    labels: Tensor  # [V, n]
+    counts: Tensor  # [V]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where the theft takes place."""
+
+    method: Method
+    engine: Engine
+    model: nn.Module
+    gradients: Gradients  # of the model, in a form that can be differentiated
+    sites: Sites
+    streams: Streams
+    classes: int
+
+
+def choose_victims(scene: Scene, victims: int, generator: torch.Generator) -> list[int]:
+    """`victims` different clients of one shape (steps and batch size), so that they can be attacked side by side."""
+    clients = len(scene.sites.sizes)
+    if victims < 1:
+        raise FedveilError(f"--victims: must be at least 1, not {victims}")
+    if victims > clients:
+        raise FedveilError(f"--victims: there are {clients} clients, not {victims}; see data.clients")
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for client in torch.randperm(clients, generator=generator).tolist():
+        groups.setdefault(scene.sites.shape(scene.method, client), []).append(client)
+    largest = max(groups.values(), key=len)
+    if victims > len(largest):
+        raise FedveilError(f"--victims: only {len(largest)} clients make the same number of steps; attack those")
+    return largest[:victims]
+
+
+def steal(
+    scene: Scene, broadcast: Broadcast, clients: Sequence[int], view: View, looks: int = 1
+) -> tuple[Stolen, Truth]:
+    """What `view` shows of the clients' work in the broadcast's round, and apart from it the truth.
+
+    On the device one example of each client is looked at: the first of its first batch. `looks` above 1 makes
+    the server send the same model again, and averages what it sees of the same records.
+    """
+    if view not in VIEWS:
+        raise FedveilError(f"--view: {view} shows no client's work; there are {', '.join(VIEWS)}")
+    check_taps(scene.method, Taps(frozenset({view})))
+    draws = scene.sites.draw(scene.method, broadcast.round, clients, scene.streams)
+    facts = _facts(scene, broadcast, draws, view)
+    if view is not View.ON_DEVICE:
+        _check_looks(scene.method, draws, looks)
+    if (draws.counts[:, 0] == 0).any():
+        raise FedveilError("--view: a victim's first batch is empty, so there is nothing to steal; use another --seed")
+    if looks > 1 and view is View.ON_DEVICE:
+        seen = [_repeated_row(scene, broadcast, client, looks) for client in clients]
+    else:
+        seen = _averaged(scene, broadcast, clients, view, looks)
+    return Stolen(view, replace(facts, looks=looks), tuple(seen)), _truth(scene.sites, draws, clients, view)
+
+
+def _facts(scene: Scene, broadcast: Broadcast, draws: Draws, view: View) -> Facts:
+    method, steps, slots = scene.method, draws.steps, draws.declared
+    repeated = method.batch.kind == "all"
+    records = 1 if view is View.ON_DEVICE else slots * (1 if repeated else steps)
+    if records > MOST_RECORDS:
+        raise FedveilError(
+            f"--view {view}: an update of {records} records can't be taken apart (at most {MOST_RECORDS});"
+            " make fewer steps or smaller batches, e.g. --set local.steps=1 or --set data.records=5"
+        )
+    examples = scene.sites.examples
+    return Facts(
+        method=method,
+        model=scene.model,
+        gradients=scene.gradients,
+        input_shape=tuple(examples.inputs.shape[1:]),
+        classes=scene.classes,
+        pictures=examples.inputs.dtype == torch.uint8,
+        records=records,
+        steps=steps,
+        batch=draws.declared,
+        rate=method.local.rate.at(broadcast.round, method.rounds),
+        declared=method.declare(
+            broadcast.round,
+            draws.records[0],
+            scene.gradients.layout.group_count,
+            len(scene.sites.sizes),
+            broadcast.bound,
+        ),
+    )
+
+
+def _averaged(scene: Scene, broadcast: Broadcast, clients: Sequence[int], view: View, looks: int) -> list[Observation]:
+    rounds = [_seen(scene, replace(broadcast, round=broadcast.round + look), clients, view) for look in range(looks)]
+    return [_mean(several) for several in zip(*rounds, strict=True)]
+
+
+def _seen(scene: Scene, broadcast: Broadcast, clients: Sequence[int], view: View, slot: int = 0) -> list[Observation]:
+    """What the view shows of the clients, in their order; of a batch's rows, the one in `slot`."""
+    taps, size = Taps(frozenset({view})), scene.engine.plan.clients
+    found: dict[int, Observation] = {}
+    for first in range(0, len(clients), size):
+        for shown in scene.engine.train(broadcast, clients[first : first + size], taps).observations:
+            if shown.view is view:
+                found[shown.client] = shown
+    if view is View.ON_DEVICE:
+        found = {client: replace(shown, tensors=shown.tensors[slot]) for client, shown in found.items()}
+    return [found[client] for client in clients]
+
+
+def _repeated_row(scene: Scene, broadcast: Broadcast, client: int, looks: int) -> Observation:
+    """The gradient of the client's first example, averaged over the first `looks` rounds that begin with it."""
+    seen: list[Observation] = []
+    record: int | None = None
+    for waited in range(MOST_ROUNDS_WAITED):
+        again = replace(broadcast, round=broadcast.round + waited)
+        draws = scene.sites.draw(scene.method, again.round, [client], scene.streams)
+        batch = draws.indices[0, 0, : int(draws.counts[0, 0])].tolist()
+        record = batch[0] if record is None else record
+        if record in batch:
+            seen += _seen(scene, again, [client], View.ON_DEVICE, batch.index(record))
+        if len(seen) == looks:
+            return _mean(seen)
+    raise FedveilError(
+        f"--looks: a record is in the first batch of a round too seldom to be seen {looks} times;"
+        " use larger batches or fewer data.records"
+    )
+
+
+def _mean(several: Sequence[Observation]) -> Observation:
+    return replace(several[0], tensors=torch.stack([one.tensors for one in several]).mean(dim=0))
+
+
+def _check_looks(method: Method, draws: Draws, looks: int) -> None:
+    if looks > 1 and method.batch.kind != "all" and not (draws.steps == 1 and draws.declared == draws.records[0]):
+        raise FedveilError(
+            "--looks: a client's batches change from round to round, so its updates show different records;"
+            " only updates over all records repeat, e.g. --set batch=all"
+        )
+
+
+def _truth(sites: Sites, draws: Draws, clients: Sequence[int], view: View) -> Truth:
+    victims, steps, slots = draws.indices.shape
+    indices = draws.indices
+    filled = torch.arange(slots) < draws.counts[..., None]
+    if view is View.ON_DEVICE:
+        indices, filled = indices[:, :1, :1], filled[:, :1, :1]
+    elif steps > 1 and bool((indices == indices[:, :1]).all()):  # every step takes the same records
+        indices, filled = indices[:, :1], filled[:, :1]
+    order = filled.flatten(1).to(torch.int8).argsort(dim=1, descending=True, stable=True)
+    chosen = indices.flatten(1).gather(1, order)
+    inputs = to_float(sites.examples.inputs[chosen.flatten()])
+    return Truth(
+        clients=tuple(clients),
+        inputs=inputs.view(victims, -1, *inputs.shape[1:]),
+        labels=sites.examples.labels[chosen],
+        counts=filled.flatten(1).sum(dim=1),
+    )

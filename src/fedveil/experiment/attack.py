@@ -1,0 +1,278 @@
+"""Attack a method, a spec or a finished run: steal what a view shows in the real engine, and reconstruct from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedveil.attacks import pictures
+from fedveil.attacks.differentiable import differentiable
+from fedveil.attacks.invert import PRESETS, Attack, Reconstruction, invert
+from fedveil.attacks.metrics import SUCCESS, Score, Successes, Summary, blind_rmse, scores, summarise
+from fedveil.attacks.victims import Scene, Stolen, Truth, choose_victims, steal
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import View
+from fedveil.data.dataset import Dataset
+from fedveil.engine.batched import Engine
+from fedveil.engine.client import Broadcast
+from fedveil.engine.server import ServerState
+from fedveil.experiment.convert import structure, unstructure
+from fedveil.experiment.files import RunFiles
+from fedveil.experiment.layers import merge, set_dotted
+from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.spec import Spec, read_settings, resolve
+from fedveil.runtimes.local import usable_cores
+
+STRONGEST = "strongest"
+TABULAR_NETWORK = {"name": "mlp", "options": {"hidden": [64, 32], "activation": "sigmoid"}}
+PICTURE_NETWORK = {"name": "leakage-cnn"}
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """What the strongest attacker of those tried got out of a view."""
+
+    method: str
+    data: str
+    model: str
+    view: View
+    attack: str
+    settings: dict[str, Any]
+    scored: tuple[tuple[Score, ...], ...]  # seed by seed
+    tried: dict[str, Summary]
+    threshold: float
+    blind: float
+    facts: dict[str, Any]
+    seconds: float
+    picture: Path | None = None
+
+    @property
+    def summary(self) -> Summary:
+        return self.tried[self.attack]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "data": self.data,
+            "model": self.model,
+            "view": str(self.view),
+            "attack": self.attack,
+            "victims": len(self.scored[0]),
+            "seeds": len(self.scored),
+            **self.summary.to_dict(),
+            "threshold": self.threshold,
+            "blind_rmse": self.blind,
+            "facts": self.facts,
+            "composition": self.settings,
+            "tried": {name: summary.to_dict() for name, summary in self.tried.items()},
+            "seconds": round(self.seconds, 2),
+            **({"picture": str(self.picture)} if self.picture else {}),
+            "per_victim": [
+                {"seed": seed, **score.to_dict()} for seed, scored in enumerate(self.scored) for score in scored
+            ],
+        }
+
+
+def attack(
+    source: str | Path | Mapping[str, Any] = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    view: str | View = View.ON_DEVICE,
+    attack: str = STRONGEST,
+    changes: Mapping[str, Any] | None = None,
+    victims: int = 100,
+    iterations: int = 300,
+    seed: int = 0,
+    seeds: int = 1,
+    looks: int = 1,
+    threshold: float = SUCCESS,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    dataset: Dataset | None = None,
+    note: Note = lambda line: None,
+) -> AttackResult:
+    """Reconstruct the records of `victims` clients from what `view` shows of their first local iteration.
+
+    A method or spec is attacked before its first round, on the papers' attack network unless it names a model, with one
+    local step unless it says how many. A run is attacked at its last published model, with its own network and steps.
+    `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …).
+    """
+    begun = time.perf_counter()
+    for name, value in (("--seeds", seeds), ("--looks", looks)):
+        if value < 1:
+            raise FedveilError(f"{name}: must be at least 1, not {value}")
+    if not threshold > 0:
+        raise FedveilError(f"--threshold: must be above 0, not {threshold}")
+    view = _view(view)
+    prepared, state = opened(source, overrides, seed=seed, dataset=dataset)
+    scene = scene_of(prepared)
+    generator = torch.Generator().manual_seed(seed)
+    clients = choose_victims(scene, victims, generator)
+    stolen, truth = steal(scene, Broadcast(state.round, state.parameters, state.bound), clients, view, looks)
+    candidates = _candidates(attack, changes or {}, stolen)
+    note(f"{victims} victims, {stolen.facts.records} records each: reconstructing")
+    cores = usable_cores() if workers is None else max(workers, 1)
+    tries: dict[str, list[_Try]] = {}
+    for name, composition in candidates.items():
+        for repeat in range(seeds):
+            draws = torch.Generator().manual_seed(seed * 1_000_003 + repeat)
+            tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, threshold, cores))
+        summary = summarise([score for one in tries[name] for score in one.scored])
+        note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
+    summaries = {name: summarise([s for one in made for s in one.scored]) for name, made in tries.items()}
+    best = max(summaries, key=lambda name: summaries[name].strength)
+    result = AttackResult(
+        method=prepared.spec.base,
+        data=prepared.dataset.name,
+        model=prepared.spec.model.name,
+        view=view,
+        attack=best,
+        settings=unstructure(candidates[best]),
+        scored=tuple(tuple(one.scored) for one in tries[best]),
+        tried=summaries,
+        threshold=threshold,
+        blind=blind_rmse(truth),
+        facts=_told(stolen, state),
+        seconds=time.perf_counter() - begun,
+        picture=Path(out) if out is not None else None,
+    )
+    if result.picture is not None:
+        first = tries[best][0]
+        pictures.draw(result.picture, _title(result), truth, first.found, first.scored, first.film)
+    return result
+
+
+@dataclass(frozen=True)
+class _Try:
+    found: Reconstruction
+    scored: list[Score]
+    film: pictures.Film
+
+
+def _attempt(
+    composition: Attack,
+    stolen: Stolen,
+    truth: Truth,
+    iterations: int,
+    generator: torch.Generator,
+    threshold: float,
+    workers: int,
+) -> _Try:
+    successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
+
+    def watch(members: Tensor, updates: Tensor, inputs: Tensor) -> None:
+        successes(members, updates, inputs)
+        film(members, updates, inputs)
+
+    found = invert(composition, stolen, iterations, generator, watch=watch, told=truth.labels, workers=workers)
+    return _Try(found, scores(found, truth, successes), film)
+
+
+def _view(view: str | View) -> View:
+    try:
+        return View(view)
+    except ValueError:
+        raise FedveilError(f"--view: there is no view {view!r}; there are on_device, client, server") from None
+
+
+def opened(
+    source: str | Path | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 0,
+    dataset: Dataset | None = None,
+) -> tuple[Prepared, ServerState]:
+    """Everything ready, and the model at which it is attacked. The attack's own randomness never touches a run's."""
+    files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
+    if files is not None and files.about.is_file():
+        if overrides:
+            raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
+        files.check()
+        prepared = prepare(_seeded(resolve(files.spec), seed), dataset)
+        state = files.load_checkpoint(prepared.layout)
+        if state is None:
+            raise FedveilError(f"{source}: the run has published no model yet")
+        return prepared, replace(state, round=min(state.round, prepared.spec.method.rounds - 1))
+    told = read_settings(source, overrides)
+    spec = _seeded(resolve(_with_defaults(told, dataset)), seed)
+    prepared = prepare(spec, dataset)
+    return prepared, prepared.initial_state()
+
+
+def _seeded(spec: Spec, seed: int) -> Spec:
+    return replace(spec, seed=seed if spec.seed is None else spec.seed)
+
+
+def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
+    """The papers' attack: their network, and the first local iteration, where nothing else was said."""
+    spec = resolve(told)
+    tabular = spec.data.name in ("adult", "cancer") if dataset is None else len(dataset.input_shape) == 1
+    changed = dict(told)
+    if "model" not in told:
+        changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK
+    local = told.get("local", {})
+    if isinstance(local, Mapping) and not {"steps", "epochs"} & set(local):
+        changed["local"] = merge(local, {"steps": 1, "epochs": "none"})
+    return changed
+
+
+def scene_of(prepared: Prepared) -> Scene:
+    """The engine, the records and the differentiable model, in one process with one thread."""
+    job = prepared.job
+    torch.set_num_threads(1)  # several threads inside one small operation are slower than one
+    return Scene(
+        method=prepared.spec.method,
+        engine=Engine(job.method, job.model, job.sites, job.validation, job.streams),
+        model=prepared.model,
+        gradients=differentiable(prepared.model),
+        sites=prepared.sites,
+        streams=prepared.streams,
+        classes=prepared.dataset.classes,
+    )
+
+
+def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Attack]:
+    """The attack that was named or, for the strongest, those worth trying: on noisy gradients also one that knows σ."""
+    if name == STRONGEST:
+        names: Sequence[str] = ("balanced",) if stolen.noise_std == 0 else ("cpl", "informed")
+    elif name in PRESETS:
+        names = (name,)
+    else:
+        raise FedveilError(f"--attack: there is no attack {name!r}; there are {STRONGEST}, {', '.join(PRESETS)}")
+    return {each: _changed(PRESETS[each], changes) for each in names}
+
+
+def _changed(preset: Attack, changes: Mapping[str, Any]) -> Attack:
+    table = unstructure(preset)
+    for key, value in changes.items():
+        table = set_dotted(table, key, value)
+    return structure(table, Attack, "attack")
+
+
+def _told(stolen: Stolen, state: ServerState) -> dict[str, Any]:
+    facts = stolen.facts
+    return {
+        "round": state.round,
+        "records_per_victim": facts.records,
+        "local_steps": facts.steps,
+        "batch": facts.batch,
+        "rate": facts.rate,
+        "noise_std": stolen.noise_std,
+        "clips": [declared.bound for declared in facts.declared],
+        "looks": facts.looks,
+    }
+
+
+def _title(result: AttackResult) -> str:
+    return (
+        f"{result.method} on {result.data}, {result.view} view, attack {result.attack}:"
+        f" success {result.summary.success_rate:.0%}, mean RMSE {result.summary.means['rmse']:.4f}"
+    )

@@ -1,0 +1,89 @@
+"""The fast differentiable gradients are the reference's, and so are their slopes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fedveil.attacks.differentiable import Differentiable, differentiable
+from fedveil.engine.general import General
+from fedveil.engine.gradients import Batch, Gradients
+from fedveil.engine.plain import Plain
+from fedveil.mechanisms.clip import Clip
+from fedveil.mechanisms.schedules import Constant
+from fedveil.models.registry import build
+
+NETWORKS = {
+    "leakage": (lambda: build("leakage-cnn", (3, 9, 8), 5, seed=1), (3, 9, 8)),
+    "strides, no bias": (
+        lambda: build(
+            "cnn", (2, 8, 8), 5, {"activation": "tanh", "bias": False, "hidden": [6], "centre": True}, seed=1
+        ),
+        (2, 8, 8),
+    ),
+    "dense": (lambda: build("mlp", (7,), 5, {"hidden": [6], "activation": "sigmoid"}, seed=1), (7,)),
+    "relu": (lambda: build("mlp", (7,), 5, {"hidden": [6]}, seed=1), (7,)),
+}
+
+
+def make_batch(shape: tuple[int, ...], soft: bool = False) -> Batch:
+    generator = torch.Generator().manual_seed(2)
+    labels = torch.randint(0, 5, (3, 2), generator=generator)
+    if soft:
+        labels = torch.softmax(torch.randn(3, 2, 5, generator=generator), dim=-1)
+    weights = torch.ones(3, 2)
+    weights[1, 1] = 0
+    return Batch(torch.rand(3, 2, *shape, generator=generator), labels, weights)
+
+
+def slope(gradients: Gradients, start: Tensor, batch: Batch, clip: Clip | None = None) -> Tensor:
+    leaf = batch.inputs.clone().requires_grad_(True)
+    factors = None if clip is None else partial(clip.factors, bound=0.05)
+    total = gradients.sums(start, Batch(leaf, batch.labels, batch.weights), factors).total
+    weights = torch.linspace(-1, 1, total.numel()).view_as(total)
+    (found,) = torch.autograd.grad((weights * total).sum() + total.square().sum(), leaf)
+    return found
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("clip", [None, Clip(Constant(0.05), by="layer")])
+def test_gradients_and_slopes_are_those_of_the_other_implementations(name: str, clip: Clip | None) -> None:
+    make, shape = NETWORKS[name]
+    model, batch = make(), make_batch(shape)
+    fast = differentiable(model)
+    assert isinstance(fast, Differentiable)
+    start = fast.layout.vector(model).expand(3, -1)
+    factors = None if clip is None else partial(clip.factors, bound=0.05)
+    ours, plain = fast.sums(start, batch, factors), Plain(model).sums(start, batch, factors)
+    assert torch.allclose(ours.total, plain.total, rtol=1e-4, atol=1e-5)
+    assert torch.allclose(ours.losses, plain.losses, rtol=1e-4)
+    assert torch.allclose(fast.rows(start, batch).rows, Plain(model).rows(start, batch).rows, rtol=1e-4, atol=1e-5)
+    reference = slope(General(model), start, batch, clip)
+    assert torch.allclose(
+        slope(fast, start, batch, clip), reference, rtol=1e-3, atol=1e-3 * float(reference.abs().max())
+    )
+
+
+def test_soft_labels_are_taken_as_they_are() -> None:
+    make, shape = NETWORKS["leakage"]
+    model, batch = make(), make_batch(shape, soft=True)
+    fast, start = differentiable(model), General(model).layout.vector(model).expand(3, -1)
+    assert torch.allclose(
+        fast.sums(start, batch, None).total, General(model).sums(start, batch, None).total, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_clients_with_models_of_their_own_are_computed_too() -> None:
+    make, shape = NETWORKS["dense"]
+    model, batch = make(), make_batch(shape)
+    fast = differentiable(model)
+    own = fast.layout.vector(model) + 0.1 * torch.randn(3, fast.layout.size, generator=torch.Generator().manual_seed(3))
+    assert torch.allclose(fast.sums(own, batch, None).total, Plain(model).sums(own, batch, None).total, atol=1e-5)
+
+
+def test_layers_it_does_not_know_go_to_the_general_implementation() -> None:
+    assert isinstance(differentiable(build("fed-cdp-cnn", (1, 8, 8), 4, seed=0)), General)
+    assert isinstance(differentiable(nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2))), General)
