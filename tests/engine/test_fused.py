@@ -439,3 +439,12 @@ def test_recommended_clients_shrink_with_the_working_set() -> None:
     assert large_net is not None
     assert small_net.recommended_clients(3) == 64
     assert 1 <= large_net.recommended_clients(64) <= large_net.recommended_clients(4) < 64
+
+
+def test_a_tiny_error_times_an_enormous_input_does_not_pass_for_zero() -> None:
+    """The squares of 1e-22 vanish in single precision; the gradient 1e-22 · 1e18 does not."""
+    from fedveil.engine.fused.dense import _length
+
+    lengths = _length(torch.tensor([[1e-22, -1e-22, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]]))
+    assert 1.4e-22 <= float(lengths[0]) <= 2e-22
+    assert lengths[1:].tolist() == [5.0, 0.0]

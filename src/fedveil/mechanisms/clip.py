@@ -14,12 +14,12 @@ from fedveil.mechanisms.schedules import Schedule, schedule
 
 Bound = Schedule | Adaptive
 
-MARGIN = 2.0**-8
+MARGIN = 2.0**-7
 """How far below the bound rows are clipped, so that no rounding lifts one above it.
 
 A norm in single precision is the root of running sums of squares. PyTorch keeps at least eight of them side by side, so
 for a layer of P coordinates the sum of squares is off by at most (P/8 + 9)·2⁻²⁴ of itself and the norm by half of that;
-rows of equal or of many tiny coordinates come within a small factor of it. For P up to a million this is 0.00373 < 2⁻⁸,
+rows of equal or many tiny coordinates come within a small factor of it. For P up to two million this is 0.00746 < 2⁻⁷,
 and what is left covers the rounding of the norm over layers, of the quotient and of the product, below 2⁻²⁰ together.
 """
 

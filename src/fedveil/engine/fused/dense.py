@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from fedveil.engine.fused.stages import Layer
 from fedveil.engine.fused.workspace import Shelf
+
+VANISHING = 1e-15
+"""Below this, squares come near the smallest single-precision numbers."""
 
 
 class Dense(Layer):
@@ -39,7 +44,7 @@ class Dense(Layer):
         sizes = torch.linalg.vector_norm(shelf.kept["inputs"], dim=-1)
         if self.bias is not None:
             sizes = sizes.square_().add_(1.0).sqrt_()
-        return torch.mul(sizes, torch.linalg.vector_norm(delta, dim=-1))
+        return torch.mul(sizes, _length(delta))
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
         scaled = shelf.buffer("scaled", shelf.slots, self.outputs)
@@ -65,3 +70,13 @@ class Dense(Layer):
 
     def floats(self) -> int:
         return 2 * (self.inputs + self.outputs)
+
+
+def _length(delta: Tensor) -> Tensor:
+    """L2 norms along the last axis; bounded from above where the squares of tiny numbers would vanish.
+
+    Times an enormous input, a delta of 1e-20 is a gradient like any other, and must not pass for zero.
+    """
+    length = torch.linalg.vector_norm(delta, dim=-1)
+    largest = torch.linalg.vector_norm(delta, ord=torch.inf, dim=-1)
+    return torch.where(length < VANISHING, largest * math.sqrt(delta.shape[-1]), length)
