@@ -117,7 +117,7 @@ def replay(
     """
     participation = method.cohort.most if participation is None else participation
     _check(method, population, rounds, layers, delta, participation, copies)
-    executed, faithful = _executed(receipts, method, population, layers, rounds)
+    took_part, faithful = _took_part(receipts, method, population, layers, rounds)
     begun = range(rounds) if attempts is None else attempts
     if any(not 0 <= round < rounds for round in begun) or not set(range(rounds)) <= set(begun):
         raise FedveilError(f"attempts: they are not those of the {rounds} rounds that ran")
@@ -125,48 +125,67 @@ def replay(
         records: _grouped(_round(method, round, records, layers, population.clients) for round in begun)
         for records in sorted(set(population.records))
     }
-    distinct: dict[Exposure, int] = {}
+    distinct: dict[tuple[int, Rounds], int] = {}
+    exposures: list[Exposure] = []
     exposure_of = []
     for client, records in enumerate(population.records):
-        took_part = _grouped(
-            Round(tuple(did), method.cohort.at(round, method.rounds)) for round, did in executed.get(client, {}).items()
-        )
-        all_rounds = by_size[records] if faithful else took_part
-        exposure = Exposure(records, took_part, all_rounds, frozenset(method.mechanisms))
-        exposure_of.append(distinct.setdefault(exposure, len(distinct)))
+        key = (records, took_part[client])
+        if key not in distinct:
+            distinct[key] = len(exposures)
+            everything = by_size[records] if faithful else key[1]
+            exposures.append(Exposure(records, key[1], everything, frozenset(method.mechanisms)))
+        exposure_of.append(distinct[key])
     condition = f"spent in {rounds} rounds, from receipts"
     limited = excluding or participation is not None or not faithful  # claims no amplification by hidden draws
     setting = _setting(method, population, delta, limited, copies, seeded, secondary, condition, strict)
-    return build_table(tuple(distinct), tuple(exposure_of), setting)
+    return build_table(tuple(exposures), tuple(exposure_of), setting)
 
 
-def _executed(
+def _took_part(
     receipts: Iterable[Receipt], method: Method, population: Population, layers: int, rounds: int
-) -> tuple[dict[int, dict[int, list[Declaration]]], bool]:
-    """What was done to each client in each of its rounds, and whether that is what the method declares."""
-    executed: dict[int, dict[int, list[Declaration]]] = {}
+) -> tuple[list[Rounds], bool]:
+    """Each client's rounds, and whether what was done in them is what the method declares.
+
+    Thousands of receipts say the same few things, so equal ones are looked at once.
+    """
+    done: dict[tuple[int, int], tuple[Declaration, ...]] = {}
     for receipt in receipts:
-        if not 0 <= receipt.round < rounds:
-            raise FedveilError(f"a receipt is of round {receipt.round}; {rounds} rounds ran")
-        if not 0 <= receipt.client < population.clients:
-            raise FedveilError(f"a receipt names client {receipt.client}; there are {population.clients}")
-        executed.setdefault(receipt.client, {}).setdefault(receipt.round, []).append(receipt.did)
+        where = (receipt.client, receipt.round)
+        done[where] = (*done[where], receipt.did) if where in done else (receipt.did,)
+    known: dict[tuple[int, int, tuple[int, ...]], int] = {}  # what was done, by identity → its place among `kinds`
+    kinds: dict[Round, int] = {}
+    counts: list[dict[int, int]] = [{} for _ in population.records]
     faithful = True
-    expected: dict[tuple[int, int, float | None], Counter[Declaration]] = {}
-    for client, by_round in executed.items():
-        for round, did in by_round.items():
-            bound = next((mine.bound for mine in did if _follows_norms(method, mine.place)), None)
-            key = (round, population.records[client], bound)
-            if key not in expected:
-                expected[key] = Counter(method.declare(round, key[1], layers, population.clients, bound))
-            found, declared = Counter(did), expected[key]
-            # A repeated attempt of a round says the same once more.
-            faithful = (
-                faithful
-                and found.keys() == declared.keys()
-                and not any(times % declared[what] for what, times in found.items())
-            )
-    return executed, faithful
+    for (client, round), did in done.items():
+        if not 0 <= round < rounds:
+            raise FedveilError(f"a receipt is of round {round}; {rounds} rounds ran")
+        if not 0 <= client < population.clients:
+            raise FedveilError(f"a receipt names client {client}; there are {population.clients}")
+        records = population.records[client]
+        key = (round, records, tuple(map(id, did)))
+        if key not in known:
+            faithful = faithful and _as_declared(method, round, records, layers, population.clients, did)
+            known[key] = kinds.setdefault(Round(did, method.cohort.at(round, method.rounds)), len(kinds))
+        mine, kind = counts[client], known[key]
+        mine[kind] = mine.get(kind, 0) + 1
+    made = list(kinds)
+    shared: dict[tuple[tuple[int, int], ...], Rounds] = {}
+    found = []
+    for mine in counts:
+        numbers = tuple(sorted(mine.items()))
+        if numbers not in shared:
+            shared[numbers] = tuple((made[kind], times) for kind, times in numbers)
+        found.append(shared[numbers])
+    return found, faithful
+
+
+def _as_declared(
+    method: Method, round: int, records: int, layers: int, clients: int, did: tuple[Declaration, ...]
+) -> bool:
+    """Whether the method declares this; a repeated attempt of a round says the same once more."""
+    bound = next((mine.bound for mine in did if _follows_norms(method, mine.place)), None)
+    found, declared = Counter(did), Counter(method.declare(round, records, layers, clients, bound))
+    return found.keys() == declared.keys() and not any(times % declared[what] for what, times in found.items())
 
 
 def _follows_norms(method: Method, place: str) -> bool:
