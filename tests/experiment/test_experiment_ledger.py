@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -343,3 +344,18 @@ def test_equal_declarations_come_back_as_one_object(filled: Path) -> None:
     with Ledger(filled) as ledger:
         found = [receipt.did for receipt in ledger.receipts()]
     assert len({id(did) for did in found}) == len(set(found)) == 20
+
+
+def test_confirming_tells_the_places_of_one_client_apart(path: Path) -> None:
+    (example,) = receipts(0, [1])
+    at_server = replace(example, did=replace(example.did, place="server"), draws=0, confirmed=False)
+    example = replace(example, draws=0, confirmed=False)
+    with Ledger(path) as ledger:
+        ledger.commit(0, [example.client], [example, at_server])
+        # the bound of the second was not known when the round was paid for
+        ran = replace(at_server, did=replace(at_server.did, bound=0.3), confirmed=True, draws=7)
+        ledger.confirm(0, [ran, replace(example, confirmed=True, draws=5)])
+        assert [(r.did.place, r.confirmed, r.draws) for r in ledger.receipts()] == [
+            ("example", True, 5),
+            ("server", True, 7),
+        ]

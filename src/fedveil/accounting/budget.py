@@ -71,7 +71,7 @@ def costs_everybody(round: Round, budget: Budget, crowd: Crowd) -> bool:
     Found by asking what the round costs a client that did not take part in it.
     """
     absent = routes(Exposure(1, (), ((round, 1),)), crowd, budget.unit, budget.view, 1)
-    return any(isinstance(route, Unprotected) or route.parts for route in absent)
+    return any(not isinstance(route, Unprotected) and route.parts for route in absent)
 
 
 def charge(spent: Composition, cost: Composition) -> Composition:

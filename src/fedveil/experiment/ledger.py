@@ -104,10 +104,16 @@ class Ledger:
     def confirm(self, round: int, receipts: Sequence[Receipt]) -> None:
         """Mark the last attempt of `round` as executed as declared."""
         with self._errors(), self._transaction() as database:
-            (row,) = database.execute("SELECT max(id) FROM rounds WHERE round = ?", (round,)).fetchone()
+            rows = database.execute(
+                "SELECT receipts.rowid, client, json_extract(declaration, '$.place') FROM receipts"
+                " JOIN declarations ON declarations.id = declaration_id"
+                " WHERE round_id = (SELECT max(id) FROM rounds WHERE round = ?)",
+                (round,),
+            ).fetchall()
+            place = {(client, where): row for row, client, where in rows}
             database.executemany(
-                "UPDATE receipts SET confirmed = ?, draws = ? WHERE round_id = ? AND client = ?",
-                [(receipt.confirmed, receipt.draws, row, receipt.client) for receipt in receipts],
+                "UPDATE receipts SET confirmed = ?, draws = ? WHERE rowid = ?",
+                [(r.confirmed, r.draws, place[r.client, r.did.place]) for r in receipts],
             )
 
     def rounds(self) -> list[tuple[int, int, list[int]]]:
