@@ -1,7 +1,7 @@
 """The papers' pseudo-code, transcribed: one client, one record, one layer at a time, with ordinary autograd.
 
-Nothing here calls the engine or its mechanisms. Only the random decisions are replayed from the run's streams: who takes
-part, which records make a batch, the standard Gaussians. Everything is in double precision.
+No transcription calls the engine or its mechanisms. Only the random decisions are replayed from the run's streams: who
+takes part, which records make a batch, the standard Gaussians. Everything is in double precision.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +73,7 @@ class World:
         self.layout = Layout.of(self.model)
         self._double = copy.deepcopy(self.model).double()
         starts = torch.tensor([0, *[sum(p.numel() for p in m.parameters()) for m in self.model]]).cumsum(0).tolist()
-        self.layers = [slice(a, b) for a, b in zip(starts, starts[1:], strict=False) if b > a]
+        self.layers = [slice(a, b) for a, b in pairwise(starts) if b > a]
         self.size = starts[-1]
         self.start = torch.cat([p.detach().flatten() for p in self.model.parameters()]).double()
 

@@ -323,11 +323,7 @@ def test_ldp_sgd_quantile_moves_the_clip_by_noisy_bits_of_the_clients(
 def middle(histogram: list[float], start: float, lowest: int) -> float:
     """The bound that a noisy histogram over (0, 2^lowest], …, doubling, and everything above leads to."""
     counts = [max(count, 0.0) for count in histogram]
-    running = 0.0
-    for number, count in enumerate(counts):
-        running += count
-        if running >= sum(counts) / 2:
-            break
+    number = next(b for b in range(len(counts)) if sum(counts[: b + 1]) >= sum(counts) / 2)
     if number == 0:
         return start / 10
     if number == len(counts) - 1:

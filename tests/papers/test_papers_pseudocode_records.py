@@ -177,7 +177,7 @@ def prifedsync(
     rounds: int = 2,
     adam: bool = True,
 ) -> tuple[list[Round], dict[int, Tensor]]:
-    """Zheng et al. (2021), Algorithms 1 and 2 (or with Adam in its place), η = 1, |Ω| replaced by its declared value p·m.
+    """Zheng et al. (2021), Algorithms 1 and 2 (or with Adam in its place), η = 1, the declared p·m for |Ω|.
 
     The helper is made when a client pulls it, from the then current global model; one that never trained pulls that.
     `alpha` None is F_i = identity.
