@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fedveil
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Sampling, Unit
-from fedveil.mechanisms.clip import Clip
+from fedveil.data.dataset import Dataset
+from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
+from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
-from fedveil.mechanisms.schedules import Linear
+from fedveil.mechanisms.schedules import Exponential, Linear
 from fedveil.method import Method
 from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
+from fedveil.parts.compression import Prune
 from fedveil.parts.local import LocalTraining
+from fedveil.parts.personal import Attention, Identity, Interpolated, Personalisation
 from fedveil.parts.stopping import Stop
 
 NOISY = Gaussian(clip=Clip(Linear(6.0, 2.0), by="layer"), sigma=6.0, noise="row")
@@ -100,3 +106,90 @@ def test_a_client_smaller_than_a_batch_is_refused_by_number(batch: PartitionBatc
 def test_a_client_without_records_is_refused_for_full_batches_too() -> None:
     with pytest.raises(FedveilError):
         Method(cohort=Everyone(), batch=FullBatch()).check(Population((5, 0)))
+
+
+# What parts can't do together.
+
+
+def on_client(bound: Bound | float = 1.0, sigma: float = 1.0, noise: str = "sum") -> Gaussian:
+    """A mechanism for whole updates."""
+    return Gaussian(clip=Clip(bound), sigma=sigma, noise=noise, unit=Unit.CLIENT)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("personal", [Identity(), Interpolated(0.1), Attention()], ids=lambda rule: rule.kind)
+def test_noise_at_the_server_with_personal_models_is_refused(personal: Personalisation) -> None:
+    with pytest.raises(FedveilError, match=rf"^personal: noise at the server .*'{personal.kind}' models.*without it"):
+        Method(server=on_client(), personal=personal)
+    Method(upload=on_client(), personal=personal)
+    Method(example=NOISY, personal=personal)
+
+
+@pytest.mark.parametrize("rule", [Quantile(1.0), Histogram(1.0), CohortMedian()], ids=lambda rule: rule.kind)
+def test_a_bound_that_follows_the_norms_of_examples_is_refused(rule: Bound) -> None:
+    with pytest.raises(FedveilError, match=r"^example\.clip\.bound: .*for whole updates, not for examples$"):
+        Method(example=replace(on_client(rule), unit=Unit.RECORD))
+
+
+def test_the_cohorts_median_on_uploads_is_refused_and_at_the_server_is_not() -> None:
+    with pytest.raises(FedveilError, match=r"^upload\.clip\.bound: a client does not know the other clients' norms"):
+        Method(upload=on_client(CohortMedian()))
+    Method(server=on_client(CohortMedian()))
+
+
+def test_two_bounds_that_follow_the_norms_are_refused() -> None:
+    for second in (Quantile(1.0), CohortMedian(), Histogram(1.0)):
+        with pytest.raises(FedveilError, match=r"^server\.clip\.bound: only one bound of a method"):
+            Method(upload=on_client(Quantile(1.0)), server=on_client(second))
+    Method(upload=on_client(Quantile(1.0)), server=on_client(1.0))
+
+
+@pytest.mark.parametrize("place", ["upload", "server"])
+def test_noise_on_whole_updates_that_claims_to_protect_records_is_refused(place: str) -> None:
+    with pytest.raises(FedveilError, match=rf"^{place}\.unit: .*must be 'client'$"):
+        Method(**{place: replace(on_client(), unit=Unit.RECORD)})  # type: ignore[arg-type]
+
+
+def test_noise_on_the_rows_of_an_upload_is_refused_as_it_is_one_row() -> None:
+    with pytest.raises(FedveilError, match=r"^upload\.noise: .*'sum'$"):
+        Method(upload=on_client(noise="row"))
+    Method(server=on_client(noise="row"))
+
+
+def test_noise_that_outgrows_the_counts_in_a_later_round_is_refused_at_once() -> None:
+    loud = replace(on_client(Quantile(1.0, sigma=5.0)), course=Exponential(1.0, 20.0))
+    with pytest.raises(FedveilError, match=r"^server\.clip\.bound\.sigma of the counts must be above 10"):
+        Method(server=loud)
+
+
+def test_the_cohorts_median_under_strict_is_refused_before_anything_runs(pictures: Dataset, tmp_path: Path) -> None:
+    settings = {"privacy.strict": True, "data.clients": 10, "data.records": 12, "data.partition": "random"}
+    settings |= {"cohort": {"kind": "fixed", "size": 3}, "batch": {"kind": "partition", "size": 5}}
+    with pytest.raises(FedveilError, match=r"^privacy\.strict: .*median of the cohort's norms"):
+        fedveil.run("geyer", settings, out=tmp_path / "run", dataset=pictures, workers=1)
+    assert not (tmp_path / "run").exists()
+
+
+# What is declared for whole updates.
+
+
+def test_the_declaration_at_the_server_counts_the_declared_cohort() -> None:
+    method = Method(server=on_client(2.0, sigma=3.0, noise="row"), cohort=PoissonCohort(0.09), stop=Stop(2))
+    (declared,) = method.declare(0, 500, 4, 1000)
+    assert (declared.place, declared.unit, declared.steps, declared.sensitivity) == ("server", Unit.CLIENT, 1, 2.0)
+    assert declared.sum_std == pytest.approx(2.0 * 3.0 * math.sqrt(90))
+    (growing,) = replace(method, cohort=FixedSize(10, growth=Linear(1.0, 4.0))).declare(1, 500, 4, 1000)
+    assert growing.sum_std == pytest.approx(2.0 * 3.0 * math.sqrt(40))
+
+
+def test_uploads_add_up_unless_somebody_sees_or_changes_single_ones() -> None:
+    plain = Method(upload=on_client())
+    assert plain.declare(0, 5, 1, 9)[0].adds_up
+    for changed in ({"compress": Prune(0.1)}, {"server": on_client()}, {"personal": Attention()}):
+        assert not replace(plain, **changed).declare(0, 5, 1, 9)[0].adds_up
+
+
+def test_mechanisms_are_declared_in_the_order_in_which_they_act_with_the_bound_of_the_round() -> None:
+    method = Method(example=NOISY, upload=on_client(2.0), server=on_client(Quantile(1.0)))
+    declared = method.declare(0, 500, 2, 100, bound=7.0)
+    assert [one.place for one in declared] == ["example", "upload", "server"]
+    assert [one.bound for one in declared] == [6.0, 2.0, 7.0]

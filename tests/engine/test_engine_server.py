@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,14 +10,29 @@ import torch
 
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
-from fedveil.core.types import Population
+from fedveil.core.types import Population, Receipt, Unit
 from fedveil.engine.admission import Limited
 from fedveil.engine.client import Statistics, Uploads
-from fedveil.engine.server import Tally, close_round, initial_state, open_round
+from fedveil.engine.receipts import ReceiptMismatch, check_receipts
+from fedveil.engine.server import (
+    ServerState,
+    Tally,
+    close_round,
+    initial_state,
+    open_round,
+    sanitise_sum,
+    server_mechanism,
+)
+from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
+from fedveil.mechanisms.clip import Bound, Clip
+from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.schedules import Linear
 from fedveil.method import Method
 from fedveil.parts.aggregation import Aggregation
-from fedveil.parts.cohorts import FixedSize, PoissonCohort
+from fedveil.parts.cohorts import Cohort, FixedSize, PoissonCohort
 from fedveil.parts.optimisers import Adam, Momentum
+from fedveil.parts.stopping import Stop
 
 POPULATION = Population(records=(10,) * 20)
 
@@ -105,3 +121,148 @@ def test_a_client_that_has_taken_part_often_enough_is_no_candidate() -> None:
     admission.took_part(0, [1, 2])
     assert admission.candidates(1) == [2]
     assert Limited([5, 9], most=None).candidates(0) == [0, 1]
+
+
+# Noise at the server.
+
+SIZE = 4_000
+
+
+def private(
+    bound: Bound | float = 2.0, sigma: float = 1.5, noise: str = "sum", cohort: Cohort | None = None, by: str = "flat"
+) -> Method:
+    clip = Clip(bound, by=by)  # type: ignore[arg-type]
+    server = Gaussian(clip=clip, sigma=sigma, noise=noise, unit=Unit.CLIENT)
+    return Method(cohort=cohort or FixedSize(4), server=server, stop=Stop(5))
+
+
+def sanitised(
+    method: Method, updates: torch.Tensor, state: ServerState | None = None, seed: int = 1
+) -> tuple[Tally, tuple[Receipt, ...], ServerState]:
+    """A round of the server alone: the tally after the noise, the receipts, the next state."""
+    state = state or initial_state(method, torch.zeros(updates.shape[-1]))
+    tally = Tally(layout(updates.shape[-1]), server_mechanism(method, state))
+    for update in updates:
+        tally.add(upload(update.tolist()))
+    cohort, source = range(len(updates)), NoiseSource(Streams.from_seed(seed))
+    receipts = sanitise_sum(method, state, tally, cohort, POPULATION, source)
+    return tally, receipts, close_round(method, state, tally, POPULATION)
+
+
+def spread(values: torch.Tensor) -> float:
+    return float(values.double().square().mean().sqrt())
+
+
+def rows(*lengths: float, size: int = SIZE) -> torch.Tensor:
+    """Updates of these norms, all in the same direction."""
+    return torch.tensor(lengths)[:, None] * torch.ones(size) / math.sqrt(size)
+
+
+def test_the_server_clips_every_update_before_it_adds_them_up() -> None:
+    tally, _, _ = sanitised(private(sigma=0.0), rows(1.0, 50.0, 3.0))
+    assert float(tally.total.norm()) == pytest.approx(1.0 + 2.0 + 2.0, rel=2e-3)
+
+
+@pytest.mark.parametrize("came", [0, 1, 4, 9])
+@pytest.mark.parametrize(
+    ("noise", "cohort", "expected"),
+    [
+        ("sum", FixedSize(4), 3.0),
+        ("row", FixedSize(4), 3.0 * 2),
+        ("row", FixedSize(9), 3.0 * 3),
+        ("sum", PoissonCohort(0.2), 3.0),
+        ("row", PoissonCohort(0.2), 3.0 * 2),  # 4 of 20 expected
+    ],
+)
+def test_noise_comes_once_on_the_sum_and_knows_the_declared_cohort_only(
+    came: int, noise: str, cohort: Cohort, expected: float
+) -> None:
+    """σ·C for `sum`, σ·C·sqrt(m) for `row`, whoever came, even when nobody did."""
+    tally, receipts, _ = sanitised(private(noise=noise, cohort=cohort), torch.zeros(came, SIZE))
+    assert spread(tally.total) == pytest.approx(expected, rel=5 / math.sqrt(2 * SIZE))
+    assert [receipt.did.sum_std for receipt in receipts] == pytest.approx([expected] * came)
+
+
+def test_a_growing_cohort_grows_the_noise_on_rows_and_the_divisor() -> None:
+    method = private(noise="row", cohort=FixedSize(2, growth=Linear(1.0, 8.0)))
+    for round, m in ((0, 2), (4, 16)):
+        state = replace(initial_state(method, torch.zeros(SIZE)), round=round)
+        tally, receipts, after = sanitised(method, torch.zeros(2, SIZE), state)
+        assert receipts[0].did.sum_std == pytest.approx(3.0 * math.sqrt(m))
+        assert spread(tally.total) == pytest.approx(3.0 * math.sqrt(m), rel=0.06)
+        torch.testing.assert_close(after.parameters.double(), tally.total / m, rtol=1e-5, atol=1e-6)
+
+
+def test_an_empty_cohort_moves_the_model_by_noise_over_the_declared_size() -> None:
+    _, receipts, after = sanitised(private(cohort=PoissonCohort(0.2)), torch.zeros(0, SIZE))
+    assert spread(after.parameters) == pytest.approx(3.0 / 4, rel=0.06)
+    assert receipts == ()
+
+
+def test_receipts_are_those_that_the_method_declares() -> None:
+    for method in (private(), private(noise="row"), private(Quantile(1.0, sigma=5.0), sigma=1.0)):
+        state = initial_state(method, torch.zeros(SIZE))
+        tally, receipts, _ = sanitised(method, rows(1.0, 2.0, 3.0))
+        check_receipts(method, POPULATION, 0, range(3), receipts, tally.layout, state.bound)
+        assert all(receipt.confirmed and receipt.draws == SIZE for receipt in receipts)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("came", [0, 3])
+def test_noise_of_another_size_stops_the_round(factor: float, came: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = NoiseSource.standard_normal
+    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *a, **k: original(*a, **k) * factor)
+    with pytest.raises(ReceiptMismatch, match="server: the noise measured on the sum is not of the declared size"):
+        sanitised(private(), torch.ones(came, SIZE))
+
+
+def test_an_update_that_is_not_finite_adds_nothing_to_the_noisy_sum() -> None:
+    updates = rows(1.0, 1.0, 1.0)
+    updates[1, 7] = math.nan
+    spoilt, _, _ = sanitised(private(), updates)
+    without, _, _ = sanitised(private(), updates[[0, 2]])
+    assert torch.equal(spoilt.total, without.total)
+    assert spoilt.rejected_updates == 1
+
+
+@pytest.mark.parametrize(
+    ("lengths", "median"), [((1.0, 9.0, 3.0), 3.0), ((4.0, 1.0, 2.0, 3.0), 2.0), ((5.0,), 5.0), ((math.nan, 2.0), 2.0)]
+)
+def test_the_cohorts_median_clips_the_round_and_scales_its_noise(lengths: tuple[float, ...], median: float) -> None:
+    method = private(CohortMedian(), sigma=0.5)
+    tally, receipts, after = sanitised(method, rows(*lengths))
+    assert receipts[0].did.bound == pytest.approx(median, rel=1e-4)
+    assert receipts[0].did.leaks_bound
+    silent, _, _ = sanitised(private(CohortMedian(), sigma=0.0), rows(*lengths))
+    expected = sum(min(length, median) for length in lengths if math.isfinite(length))
+    assert float(silent.total.norm()) == pytest.approx(expected, rel=2e-3)
+    assert spread(tally.total - silent.total) == pytest.approx(0.5 * median, rel=0.06)
+    assert after.bound is None
+
+
+def test_without_anybody_the_median_is_one_and_noise_is_added_all_the_same() -> None:
+    tally, _, _ = sanitised(private(CohortMedian()), torch.zeros(0, SIZE))
+    assert spread(tally.total) == pytest.approx(1.5, rel=0.06)
+
+
+@pytest.mark.parametrize("came", [0, 2, 6])
+def test_the_count_has_noise_sigma_once_whoever_came(came: int) -> None:
+    method = private(Quantile(start=2.0, target=0.5, sigma=3.0, rate=0.2), sigma=1.0)
+    draws = []
+    for seed in range(300):
+        tally, _, after = sanitised(method, rows(*[1.0] * came, size=4) if came else torch.zeros(0, 4), seed=seed)
+        assert tally.reports is not None
+        draws.append(float(tally.reports[0]) - 0.5 * came)  # all below the bound
+        share = float(tally.reports[0]) / 4 + 0.5
+        assert after.bound == pytest.approx(2.0 * math.exp(-0.2 * (share - 0.5)), rel=1e-6)
+    assert spread(torch.tensor(draws)) == pytest.approx(3.0, rel=5 / math.sqrt(600))
+
+
+def test_a_histogram_renews_the_bound_in_its_rounds_only() -> None:
+    method = private(Histogram(start=0.3, sigma=0.01, every=2), sigma=0.0)
+    state = initial_state(method, torch.zeros(SIZE))
+    bounds = [state.bound]
+    for lengths in ((3.0, 3.0, 0.1), (0.1, 0.1, 0.1), (0.2, 0.2, 5.0)):
+        _, _, state = sanitised(method, rows(*lengths), state)
+        bounds.append(state.bound)
+    assert bounds == pytest.approx([0.3, 2.0**1.5, 2.0**1.5, 2.0**-2.5])

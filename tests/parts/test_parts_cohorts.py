@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedveil.core.errors import FedveilError
+from fedveil.mechanisms.schedules import Constant, Exponential, Linear, Schedule, Staircase
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 
 
@@ -108,3 +109,57 @@ def test_a_limit_that_lets_nobody_take_part_is_refused(most: int) -> None:
         FixedSize(3, most=most)
     with pytest.raises(FedveilError, match="most must be a positive"):
         PoissonCohort(0.5, most=most)
+
+
+# Cohorts that grow.
+
+
+@pytest.mark.parametrize(
+    ("growth", "sizes"),
+    [
+        (Constant(1.0), [10, 10, 10, 10, 10]),
+        (Linear(1.0, 3.0), [10, 15, 20, 25, 30]),
+        (Linear(1.0, 0.01), [10, 8, 5, 3, 1]),  # 7.525, 5.05, 2.575, and never nobody
+        (Exponential(1.0, 16.0), [10, 20, 40, 80, 160]),
+        (Staircase(1.0, 2.0, every=2), [10, 10, 20, 20, 40]),
+    ],
+    ids=["level", "linear", "shrinking", "exponential", "staircase"],
+)
+def test_a_fixed_cohort_grows_by_a_public_schedule_and_its_divisor_with_it(growth: Schedule, sizes: list[int]) -> None:
+    cohort = FixedSize(10, growth=growth)
+    for round, size in enumerate(sizes):
+        now = cohort.at(round, 5)
+        assert len(now.draw(range(200), generator(round))) == size
+        assert now.divisor(200) == size
+
+
+@pytest.mark.parametrize(
+    ("growth", "rates"),
+    [
+        (Constant(1.0), [0.2, 0.2, 0.2]),
+        (Linear(1.0, 3.0), [0.2, 0.4, 0.6]),
+        (Linear(1.0, 9.0), [0.2, 1.0, 1.0]),  # a probability is at most one
+    ],
+    ids=["level", "linear", "capped"],
+)
+def test_a_poisson_cohort_grows_in_its_probability_and_its_divisor_with_it(
+    growth: Schedule, rates: list[float]
+) -> None:
+    for round, rate in enumerate(rates):
+        now = PoissonCohort(0.2, growth=growth).at(round, 3)
+        assert now.rate == pytest.approx(rate)
+        assert now.divisor(50) == pytest.approx(50 * rate)
+        drawn = [len(now.draw(range(50), generator(seed))) for seed in range(200)]
+        assert np.mean(drawn) == pytest.approx(50 * rate, abs=5 * math.sqrt(50 * 0.25 / 200))
+
+
+def test_growing_keeps_the_limit_of_rounds_and_a_number_stands_for_its_schedule() -> None:
+    assert FixedSize(3, most=2, growth=Linear(1.0, 2.0)).at(1, 2).most == 2
+    assert PoissonCohort(0.3, most=2, growth=Linear(1.0, 2.0)).at(1, 2).most == 2
+    assert FixedSize(3, growth=2.0) == FixedSize(3, growth=Constant(2.0))  # type: ignore[arg-type]
+    assert Everyone().at(3, 9) == Everyone()
+
+
+def test_growth_beyond_all_clients_is_refused() -> None:
+    with pytest.raises(FedveilError, match=r"^cohort\.growth: .* clients in round 9$"):
+        FixedSize(3, growth=Exponential(1.0, 1e12)).at(9, 10)
