@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 
@@ -73,7 +74,7 @@ def has_random_layers(model: nn.Module) -> bool:
 
 def group_norms(rows: Tensor, layout: Layout) -> Tensor:
     """L2 norms `[..., M]` of the layers of rows `[..., P]`."""
-    return torch.stack([torch.linalg.vector_norm(rows[..., part], dim=-1) for part in layout.group_slices], dim=-1)
+    return torch.stack([lengths(rows[..., part]) for part in layout.group_slices], dim=-1)
 
 
 def finite_rows(rows: Tensor, losses: Tensor, weights: Tensor, layout: Layout) -> Rows:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
+from fedveil.core.norms import lengths
 from fedveil.engine.fused.geometry import Geometry, windows
 from fedveil.engine.fused.stages import Layer
 from fedveil.engine.fused.workspace import LANES, Shelf
@@ -32,8 +33,7 @@ class AnyConvolution(Layer):
         self.columns = geometry.taps + (bias is not None)
 
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
-        norms: Tensor = torch.linalg.vector_norm(self.gradients(delta, shelf), dim=-1)
-        return norms
+        return lengths(self.gradients(delta, shelf))
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
         gradients = self.gradient_buffer(shelf)

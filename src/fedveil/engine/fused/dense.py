@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from fedveil.core.norms import lengths
 from fedveil.engine.fused.stages import Layer
 from fedveil.engine.fused.workspace import Shelf
 
@@ -41,7 +42,7 @@ class Dense(Layer):
 
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shelf.kept["delta"] = delta
-        sizes = torch.linalg.vector_norm(shelf.kept["inputs"], dim=-1)
+        sizes = lengths(shelf.kept["inputs"])
         if self.bias is not None:
             sizes = sizes.square_().add_(1.0).sqrt_()
         return torch.mul(sizes, _length(delta))
@@ -77,6 +78,6 @@ def _length(delta: Tensor) -> Tensor:
 
     Times an enormous input, a delta of 1e-20 is a gradient like any other, and must not pass for zero.
     """
-    length = torch.linalg.vector_norm(delta, dim=-1)
+    length = lengths(delta)
     largest = torch.linalg.vector_norm(delta, ord=torch.inf, dim=-1)
     return torch.where(length < VANISHING, largest * math.sqrt(delta.shape[-1]), length)
