@@ -64,6 +64,17 @@ def test_the_newest_model_counts_and_survives_a_restart(tmp_path: Path) -> None:
     assert again.accuracy == pytest.approx((0.2 + 0.1) / 2)
 
 
+def test_the_mean_accuracy_does_not_depend_on_who_trained_first(tmp_path: Path) -> None:
+    found, accuracies = set(), [0.1, 0.7, 0.2, 0.35, 0.95, 0.6]
+    for name, order in (("a", [0, 1, 2, 3, 4, 5]), ("b", [5, 3, 1, 0, 2, 4]), ("c", [2, 4, 5, 1, 0, 3])):
+        models = PersonalModels(Identity(), tmp_path / name)
+        for client in order:
+            models.keep(0, SHARED, upload([client], torch.zeros(1, 2), torch.tensor([accuracies[client]]).double()))
+        found.add(models.accuracy)
+    assert len(found) == 1
+    assert found.pop() == pytest.approx(sum(accuracies) / 6)
+
+
 def test_rewinding_gives_back_what_was_before_the_lost_rounds(tmp_path: Path) -> None:
     trained(tmp_path, (0, 3), (1, 4), (2, 3), (2, 5))
     again = PersonalModels(Interpolated(0.5), tmp_path)

@@ -17,6 +17,8 @@ from safetensors.torch import load_file
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset, Examples, from_tensors
 from fedveil.engine import client as client_module
+from fedveil.engine import personal as personal_module
+from fedveil.engine.personal import PersonalModels
 from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.experiment import run as run_module
 from fedveil.experiment.files import RunFiles
@@ -34,7 +36,7 @@ Settings = dict[str, Any]
 def test_every_method_runs_and_leaves_a_complete_directory(
     method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
-    tiny = {**tiny, "data.test": 20, "privacy.epsilon": "none"} if method in ("prifedsync", "geyer-private") else tiny
+    tiny = tiny_of(method, tiny)
     result = run(method, tiny, out=tmp_path / "run", workers=1, dataset=blobs)
     files = RunFiles(tmp_path / "run")
     assert result.rounds == 4
@@ -53,14 +55,42 @@ def test_fedavg_learns(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     assert run("fedavg", {**tiny, "stop.rounds": 8}, out=tmp_path / "run", workers=1, dataset=blobs).accuracy > 0.9
 
 
-def test_the_same_seed_gives_the_same_model_for_every_chunk_and_number_of_workers(
-    tiny: Settings, blobs: Dataset, tmp_path: Path
+def tiny_of(method: str, tiny: Settings) -> Settings:
+    """Settings of a method's own that make it small: no budget that ends it, tests for personal models."""
+    return {**tiny, "data.test": 20, "privacy.epsilon": "none"} if method in ("prifedsync", "geyer-private") else tiny
+
+
+def everything_made(method: str, tiny: Settings, blobs: Dataset, out: Path, **division: Any) -> list[bytes]:
+    """The model, the clients' own models and the clipping bounds of a run."""
+    run(method, {**tiny_of(method, tiny), "stop.rounds": 3, "local.steps": 3}, out=out, dataset=blobs, **division)
+    files = RunFiles(out)
+    bounds = [event["bound"] for event in files.read_events() if event["event"] == "round"]
+    return [
+        files.model.read_bytes(),
+        repr(bounds).encode(),
+        *(p.read_bytes() for p in sorted(files.personal.glob("*"))),
+    ]
+
+
+@pytest.mark.parametrize("method", list(ZOO))
+def test_the_same_seed_gives_the_same_model_for_every_chunk(
+    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
-    models = []
-    for name, workers, chunk in (("a", 1, None), ("b", 1, 1), ("c", 1, 3), ("d", 2, None), ("e", 3, 2)):
-        run("fed-cdp", tiny, out=tmp_path / name, workers=workers, chunk=chunk, dataset=blobs)
-        models.append((tmp_path / name / "model.safetensors").read_bytes())
-    assert len(set(models)) == 1
+    chunks = (None, 1, 3)
+    made = [everything_made(method, tiny, blobs, tmp_path / str(c), workers=1, chunk=c) for c in chunks]
+    assert made[0] == made[1] == made[2]
+    assert len(made[0]) > 2 or method != "prifedsync"
+
+
+@pytest.mark.parametrize(
+    "method", [name if name == "prifedsync" else pytest.param(name, marks=pytest.mark.slow) for name in ZOO]
+)
+def test_the_same_seed_gives_the_same_model_for_every_number_of_workers(
+    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    divisions = ((1, None), (2, None), (3, 2))
+    made = [everything_made(method, tiny, blobs, tmp_path / str(w), workers=w, chunk=c) for w, c in divisions]
+    assert made[0] == made[1] == made[2]
 
 
 def test_another_seed_and_no_seed_give_other_models(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
@@ -127,16 +157,51 @@ def test_a_run_killed_anywhere_resumes_to_the_same_model(
     name: str, at: int, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
     tiny = {**tiny, "aggregate.optimiser": "adam", "aggregate.rate": 0.1}  # the server has state to lose
-    whole = run("fed-cdp", tiny, out=tmp_path / "whole", workers=1, dataset=blobs)
-    with pytest.MonkeyPatch.context() as patch:
+    check_resumed("fed-cdp", tiny, name, at, blobs, tmp_path)
+
+
+MOVING = [(method, name) for method in ("prifedsync", "ldp-sgd-quantile", "geyer-private") for name in STAGES]
+MOVING += [("prifedsync", "in the middle of a round's models"), ("prifedsync", "while old models are forgotten")]
+
+
+@pytest.mark.parametrize(("method", "name"), MOVING)
+@pytest.mark.parametrize("at", [1, 3])
+def test_personal_models_and_moving_bounds_survive_a_kill_anywhere(
+    method: str, name: str, at: int, tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    check_resumed(method, tiny_of(method, tiny), name, at, blobs, tmp_path)
+
+
+def kill(patch: pytest.MonkeyPatch, name: str, at: int) -> None:
+    if name == "in the middle of a round's models":
+        _die_at(patch, personal_module, "save", 4 * (at - 1) + 3, after=True)  # four clients a round, one save each
+    elif name == "while old models are forgotten":
+        _die_at(patch, PersonalModels, "forget", at, after=False)
+    else:
         STAGES[name](patch, at)
+
+
+def check_resumed(method: str, settings: Settings, name: str, at: int, blobs: Dataset, tmp_path: Path) -> None:
+    whole = run(method, settings, out=tmp_path / "whole", workers=1, dataset=blobs)
+    with pytest.MonkeyPatch.context() as patch:
+        kill(patch, name, at)
         with pytest.raises(Killed):
-            run("fed-cdp", tiny, out=tmp_path / "cut", workers=1, dataset=blobs)
+            run(method, settings, out=tmp_path / "cut", workers=1, dataset=blobs)
     resumed = resume(tmp_path / "cut", workers=1, dataset=blobs)
     assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
     assert (resumed.accuracy, resumed.loss, resumed.rounds) == (whole.accuracy, whole.loss, whole.rounds)
-    rounds = [e["round"] for e in RunFiles(tmp_path / "cut").read_events() if e["event"] == "round"]
-    assert rounds == [0, 1, 2, 3]
+    assert (resumed.own_accuracy, resumed.personal_accuracy) == (whole.own_accuracy, whole.personal_accuracy)
+    events = [
+        [e for e in RunFiles(tmp_path / which).read_events() if e["event"] == "round"] for which in ("cut", "whole")
+    ]
+    assert [e["round"] for e in events[0]] == [0, 1, 2, 3]
+    assert [e["bound"] for e in events[0]] == [e["bound"] for e in events[1]]
+    kept = [
+        {path.name: path.read_bytes() for path in RunFiles(tmp_path / which).personal.glob("*.safetensors")}
+        for which in ("cut", "whole")
+    ]
+    assert kept[0] == kept[1]
+    assert bool(kept[0]) == (method == "prifedsync")
     with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
         assert {round for round, _, _ in ledger.rounds()} == {0, 1, 2, 3}
         assert len(ledger.receipts()) >= whole.receipts  # a repeated round is paid for again, never forgotten
@@ -147,13 +212,14 @@ def test_resuming_a_finished_run_returns_its_result(tiny: Settings, blobs: Datas
     assert resume(tmp_path / "run", dataset=blobs) == result
 
 
+@pytest.mark.parametrize("method", [name for name, entry in ZOO.items() if entry.method.mechanisms])
 def test_noise_multiplied_by_zero_stops_the_run_before_anything_is_published(
-    tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = NoiseSource.standard_normal
     monkeypatch.setattr(NoiseSource, "standard_normal", lambda *a, **k: original(*a, **k) * 0)
-    with pytest.raises(ReceiptMismatch, match="the noise measured on the tensors"):
-        run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    with pytest.raises(ReceiptMismatch, match="the noise measured on the"):
+        run(method, tiny_of(method, tiny), out=tmp_path / "run", workers=1, dataset=blobs)
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["round-000000.safetensors"]
 
 

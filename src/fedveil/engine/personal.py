@@ -6,6 +6,7 @@ the models are therefore those of the checkpoint (`rewind`).
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -86,8 +87,11 @@ class PersonalModels:
 
     @property
     def accuracy(self) -> float | None:
-        """The mean over all clients that have trained of their own models' accuracy on their own test sets."""
-        return sum(self._accuracy.values()) / len(self._accuracy) if self._accuracy else None
+        """The mean over all clients that have trained of their own models' accuracy on their own test sets.
+
+        The exact sum does not depend on the order in which clients trained, which a resumed run does not know.
+        """
+        return math.fsum(self._accuracy.values()) / len(self._accuracy) if self._accuracy else None
 
     def _stored(self, client: int) -> tuple[Tensor, float | None]:
         path = self._path(client, self._rounds[client][-1])
