@@ -23,6 +23,7 @@ from fedveil.engine.loop import Closed, rounds
 from fedveil.engine.personal import PersonalModels
 from fedveil.engine.server import initial_state
 from fedveil.engine.sites import Sites
+from fedveil.mechanisms.clip import MARGIN
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.batches import BatchSampler
@@ -87,7 +88,8 @@ class World:
         return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(self._double.parameters()))])
 
     def clip(self, vector: Tensor, bound: float) -> Tensor:
-        """v / max(1, ‖v‖/C)"""
+        """v / max(1, ‖v‖/C), with C as little below the paper's as single precision needs"""
+        bound = bound * (1 - MARGIN)
         length = math.sqrt(sum(float(v) ** 2 for v in vector))
         self.clipped.append(length > bound)
         return vector / max(1.0, length / bound)

@@ -141,25 +141,29 @@ def test_fed_cdp_batch_is_algorithm_2_with_noise_once_per_batch(network: str, si
 
 @networks
 @pytest.mark.parametrize("sigma", [1.0, 0.02])
-def test_fed_cdp_calibrated_is_poisson_batches_clipped_flat_at_1_over_the_expected_size(
+def test_fed_cdp_calibrated_is_poisson_batches_clipped_flat_over_the_expected_size_and_momentum(
     network: str, sigma: float
 ) -> None:
     world, sampler, cohort_size, rate = World(network), PoissonBatch(BATCH), 3, 0.1
     cohort = FixedSize(cohort_size, most=1)  # the preset's limit of rounds for a client, small
-    closed = world.run(tiny(FED_CDP_CALIBRATED, sigma, rate=rate, batch=sampler, cohort=cohort))
+    method, bound = tiny(FED_CDP_CALIBRATED, sigma, rate=rate, batch=sampler, cohort=cohort), 1.0
+    assert method.example is not None
+    closed = world.run(replace(method, example=replace(method.example, clip=Clip(Constant(bound)))))
     expected, weights, allowed, sizes = [], world.start, list(range(CLIENTS)), set()
+    velocity = torch.zeros_like(weights)
     for t in range(2):
         drawn, updates = world.cohort(cohort, t, allowed), []
         for i in drawn:
             local = weights
             for step, batch in enumerate(world.batches(sampler, t, i, STEPS)):
-                total = sigma * 1.0 * world.normal(Purpose.EXAMPLE_NOISE, t, i, step)
+                total = sigma * bound * world.normal(Purpose.EXAMPLE_NOISE, t, i, step)
                 for record in batch:
-                    total = total + world.clip(world.gradient(local, [record]), 1.0)
+                    total = total + world.clip(world.gradient(local, [record]), bound)
                 local = local - rate * total / BATCH
                 sizes.add(len(batch))
             updates.append(local - weights)
-        weights = weights + sum(updates, torch.zeros_like(weights)) / cohort_size
+        velocity = 0.9 * velocity + sum(updates, torch.zeros_like(weights)) / cohort_size
+        weights = weights + velocity
         expected.append(Round(drawn, updates, weights))
         allowed = [i for i in allowed if i not in drawn]
     assert len(sizes) > 2, "batches of one size only would not tell the declared size from the realised one"
