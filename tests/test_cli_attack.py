@@ -68,8 +68,9 @@ def test_ctrl_c_ends_an_attack_with_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedveil.cli", "attack", "fedavg", "--set", "data.name=cancer", "--view", "client"]
     command += ["--attack", "inverting-gradients", "--iterations", "100000", "--set", "batch.size=8"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)
-    assert process.poll() is None
+    assert process.stderr is not None
+    assert "attacking 100 victims" in process.stderr.readline()
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -121,6 +121,7 @@ def attack(
     cores = usable_cores() if workers is None else max(workers, 1)
     tries: dict[str, list[_Try]] = {}
     for name, composition in candidates.items():
+        note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
         for repeat in range(seeds):
             draws = torch.Generator().manual_seed(seed * 1_000_003 + repeat)
             tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, threshold, cores))
