@@ -22,6 +22,8 @@ def test_without_privacy_the_records_are_had_and_with_fed_cdp_they_are_not(pictu
     assert bare.summary.means["rmse"] < 0.02  # type: ignore[operator]
     assert guarded.summary.success_rate == 0
     assert set(guarded.tried) == {"cpl", "informed"}
+    batch = attack("fedavg", SMALL, view="client", dataset=pictures, victims=1, iterations=1, workers=1)
+    assert set(batch.tried) == {"balanced", "smooth"}
     assert (tmp_path / "bare.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -76,7 +76,9 @@ PRESETS: dict[str, Attack] = {
     ),
     # cpl with every layer counted alike, and another try where the gradient was not matched.
     "balanced": Attack(distance=SquaredL2(by="layer"), restarts=2),
-    # The same for noisy gradients of known σ.
+    # For batches of photographs: what the update leaves open is filled with smooth pictures.
+    "smooth": Attack(distance=SquaredL2(by="layer"), regulariser=TotalVariation(1e-2)),
+    # For noisy gradients of known σ.
     "informed": Attack(informed=True),
 }
 

@@ -51,7 +51,7 @@ def draw(path: Path, title: str, truth: Truth, found: Reconstruction, scored: Se
     columns = ["truth", "seed", *(f"iteration {moment}" for moment in moments), "result"]
     table = truth.inputs.ndim < 4
     width, height = (1.9, 0.75) if table else (1.15, 1.25)
-    size = (width * len(columns) + 1.2, height * len(lines) + 0.75)
+    size = (max(width * len(columns) + 1.2, 4.8), height * len(lines) + 0.95)
     figure = Figure(figsize=size, dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(lines), len(columns), squeeze=False)

@@ -79,7 +79,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
     lines = [
         f"{result['method']} on {result['data']}, {result['view']} view: {result['victims']} victims,"
         f" {facts['records_per_victim']} records each, network {result['model']}",
-        f"strongest attack: {result['attack']} (of {', '.join(result['tried'])})",
+        f"strongest attack {result['attack']} (of {', '.join(result['tried'])})",
         f"success         {result['success_rate']:.0%} (RMSE below {result['threshold']:g})",
         f"RMSE            {_number(result, 'rmse')} (a constant guess: {result['blind_rmse']:.4f})",
         f"PSNR            {_number(result, 'psnr')} dB",

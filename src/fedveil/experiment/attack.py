@@ -118,10 +118,10 @@ def attack(
     clients = choose_victims(scene, victims, generator)
     stolen, truth = steal(scene, Broadcast(state.round, state.parameters, state.bound), clients, view, looks)
     candidates = _candidates(attack, changes or {}, stolen)
-    note(f"{victims} victims, {stolen.facts.records} records each: reconstructing")
     cores = usable_cores() if workers is None else max(workers, 1)
     tries: dict[str, list[_Try]] = {}
     for name, composition in candidates.items():
+        note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
         for repeat in range(seeds):
             draws = torch.Generator().manual_seed(seed * 1_000_003 + repeat)
             tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, threshold, cores))
@@ -145,8 +145,10 @@ def attack(
         picture=Path(out) if out is not None else None,
     )
     if result.picture is not None:
-        first = tries[best][0]
-        pictures.draw(result.picture, _title(result), truth, first.found, first.scored, first.film)
+        for name, made in tries.items():  # the strongest under the name that was asked for, the others beside it
+            path = result.picture if name == best else result.picture.with_stem(f"{result.picture.stem}-{name}")
+            title = _title(result, name)
+            pictures.draw(path, title, truth, made[0].found, made[0].scored, made[0].film)
     return result
 
 
@@ -240,9 +242,14 @@ def scene_of(prepared: Prepared) -> Scene:
 
 
 def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Attack]:
-    """The attack that was named or, for the strongest, those worth trying: on noisy gradients also one that knows σ."""
+    """The attack that was named or, for the strongest, those worth trying.
+
+    On noisy gradients the papers' own and one that knows σ; on batches of pictures also one that expects smooth ones.
+    """
     if name == STRONGEST:
-        names: Sequence[str] = ("balanced",) if stolen.noise_std == 0 else ("cpl", "informed")
+        several = stolen.facts.pictures and stolen.facts.records > 1
+        names: Sequence[str] = ("balanced", "smooth") if several else ("balanced",)
+        names = names if stolen.noise_std == 0 else ("cpl", "informed")
     elif name in PRESETS:
         names = (name,)
     else:
@@ -271,8 +278,9 @@ def _told(stolen: Stolen, state: ServerState) -> dict[str, Any]:
     }
 
 
-def _title(result: AttackResult) -> str:
+def _title(result: AttackResult, name: str) -> str:
+    summary = result.tried[name]
     return (
-        f"{result.method} on {result.data}, {result.view} view, attack {result.attack}:"
-        f" success {result.summary.success_rate:.0%}, mean RMSE {result.summary.means['rmse']:.4f}"
+        f"{result.method} on {result.data}, {result.view} view, attack {name}\n"
+        f"success {summary.success_rate:.0%}, mean RMSE {summary.means['rmse']:.4f}"
     )
