@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 import click
 
+from fedveil.cli.audit import audit_command
 from fedveil.cli.data import data_group
 from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
@@ -20,7 +21,15 @@ def cli() -> None:
     """Differentially private federated learning: train, prove, attack."""
 
 
-for command in (run_command, resume_command, account_command, calibrate_command, methods_command, data_group):
+for command in (
+    run_command,
+    resume_command,
+    account_command,
+    calibrate_command,
+    audit_command,
+    methods_command,
+    data_group,
+):
     cli.add_command(command)
 
 
