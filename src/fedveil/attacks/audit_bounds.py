@@ -13,8 +13,8 @@ q = e^ε/(1 + e^ε) whatever the other guesses were, up to δ, so the probabilit
 The largest ε for which that is below the error level is refuted. It holds however canaries influence one another: the
 proof looks only at the coins. Numbers of guesses are fixed shares of m, and the level is divided by their number.
 
-**Independent trials.** Where each canary sits in a client of its own, and nothing that one client sees depends on another,
-the m scores are independent. For a threshold chosen on a quarter of them, the other three quarters give exact
+**Independent trials.** Where each canary sits in a client of its own, and nothing that one client sees depends on
+another, the m scores are independent. For a threshold chosen on a quarter of them, the other three quarters give exact
 (Clopper–Pearson) bounds on the true positive rate t (from below) and the false positive rate f (from above), and for
 another threshold on the share of right answers, a = (t + 1 − f)/2. Every (ε, δ)-private mechanism has t ≤ e^ε·f + δ and
 1 − f ≤ e^ε·(1 − t) + δ, hence, adding the two, a ≤ e^ε·(1 − a) + δ, so for all δ at once

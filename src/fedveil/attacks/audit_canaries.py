@@ -1,11 +1,11 @@
 """Canaries: records and clients made to be as visible as the clipping lets anything be.
 
 A canary *record* is a crafted example, far outside the data, whose clipped gradient is as long as the clip allows. Left
-out, its place holds a **void**: a record whose input is NaN, so that its gradient is not finite and the engine counts it
-as zero. That is the accountant's add-or-remove exactly ("a removed record's place contributes zero"): the number of
+out, its place holds a **void**: a record whose input is NaN, so that its gradient is not finite and the engine counts
+it as zero. That is the accountant's add-or-remove exactly ("a removed record's place contributes zero"): the number of
 records, the sampling rates, the noise and the divisors stay what they are. Where only replace-one is accounted
-(batches without replacement, cohorts of fixed size), a second crafted record takes its place instead, one whose gradient
-is as far away as can be found.
+(batches without replacement, cohorts of fixed size), a second crafted record takes its place instead, one whose
+gradient is as far away as can be found.
 
 A canary *client* holds voids only, so that its training moves nothing, and starts from the broadcast model moved by ten
 clipping bounds into a random direction: its raw update is that direction. Left out, it starts from the broadcast model

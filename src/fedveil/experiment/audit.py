@@ -135,8 +135,8 @@ def audit(
     """Run the first `rounds` rounds of a spec with canaries, and bound ε from below by what the view lets one guess.
 
     Against `on_device`, `client` and `server` the server itself is the adversary: every canary sits in a client of its
-    own, all clients take part, the other records contribute nothing, and each round is opened with the same model, which a
-    server may do and the guarantee must bear. So nothing a client sees depends on another, and the trials are
+    own, all clients take part, the other records contribute nothing, and each round is opened with the same model, which
+    a server may do and the guarantee must bear. So nothing a client sees depends on another, and the trials are
     independent. Against `released` the training is that of the spec, on its records and with its cohorts; the adversary
     sees the models only.
     """
