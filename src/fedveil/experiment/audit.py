@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedveil.accounting.guarantees import Guarantee, Relation, plain_number
+from fedveil.accounting.table import Table, worst_of
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.attacks.audit_bounds import Coins, Evidence, check_confidence, evidence, worst_excess
 from fedveil.attacks.audit_canaries import Records, check_canaries, craft, directions, place_clients, place_records
@@ -135,8 +136,8 @@ def audit(
     """Run the first `rounds` rounds of a spec with canaries, and bound ε from below by what the view lets one guess.
 
     Against `on_device`, `client` and `server` the server itself is the adversary: every canary sits in a client of its
-    own, all clients take part, the other records contribute nothing, and each round is opened with the same model, which
-    a server may do and the guarantee must bear. So nothing a client sees depends on another, and the trials are
+    own, all clients take part, the other records contribute nothing, and each round is opened with the same model,
+    which a server may do and the guarantee must bear. So nothing a client sees depends on another, and the trials are
     independent. Against `released` the training is that of the spec, on its records and with its cohorts; the adversary
     sees the models only.
     """
@@ -157,7 +158,8 @@ def audit(
     prepared, watcher, receipts = _run(prepared, unit, view, rounds, chosen, coins, replaced, generator, workers)
     delta = prepared.spec.privacy.delta
     found = evidence(watcher.scores, coins, delta=delta, confidence=confidence, independent=view is not View.RELEASED)
-    verified = spent(prepared, receipts, rounds, delta).of(unit, view)
+    table = spent(prepared, receipts, rounds, delta)
+    verified = table.of(unit, view)
     return Audit(
         method=prepared.spec.base,
         data=prepared.dataset.name,
@@ -167,7 +169,7 @@ def audit(
         canaries=count,
         found=found,
         verified=verified,
-        curve=_curve(prepared, receipts, rounds, verified),
+        curve=_curve(table, verified),
         gaussian=_if_gaussian(found, verified, prepared.spec.method, unit, view),
         seeded=prepared.streams.seeded,
     )
@@ -293,14 +295,13 @@ def _personal(method: Method) -> Iterator[PersonalModels | None]:
         yield PersonalModels(method.personal, Path(directory))
 
 
-def _curve(
-    prepared: Prepared, receipts: list[Receipt], rounds: int, verified: Guarantee
-) -> tuple[tuple[float, float], ...]:
+def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]:
     """The rest of what is verified: ε at larger δ."""
     if not verified.finite:
         return ()
     others = [delta for delta in OTHER_DELTAS if delta > verified.delta]
-    cells = [spent(prepared, receipts, rounds, delta).of(verified.unit, verified.view) for delta in others]
+    settings = [replace(table.setting, delta=delta) for delta in others]
+    cells = [worst_of(table.exposures, setting, verified.unit, verified.view) for setting in settings]
     return tuple((cell.delta, cell.epsilon) for cell in cells)
 
 
