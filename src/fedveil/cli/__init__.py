@@ -9,6 +9,7 @@ from importlib.metadata import version
 import click
 
 from fedveil.cli.attack import attack_command
+from fedveil.cli.audit import audit_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.privacy import account_command, calibrate_command
@@ -33,6 +34,7 @@ for command in (
     account_command,
     calibrate_command,
     attack_command,
+    audit_command,
     methods_command,
     data_group,
 ):

@@ -35,6 +35,7 @@ class Purpose(StrEnum):
     SERVER_NOISE = "server noise"
     REPORT_NOISE = "report noise"
     SELECTION = "selection"
+    AUDIT = "audit"
 
 
 @dataclass(frozen=True)

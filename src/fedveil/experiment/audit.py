@@ -1,0 +1,316 @@
+"""The membership audit of a spec: run it with canaries, let the adversary guess, compare with what is verified."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedveil.accounting.guarantees import Guarantee, Relation, plain_number
+from fedveil.accounting.table import Table, worst_of
+from fedveil.accounting.tradeoff import epsilon_of_mean
+from fedveil.attacks.audit_bounds import Coins, Evidence, check_confidence, evidence, worst_excess
+from fedveil.attacks.audit_canaries import Records, check_canaries, craft, directions, place_clients, place_records
+from fedveil.attacks.audit_views import (
+    ClientInModels,
+    ClientInUpdate,
+    RecordInModels,
+    RecordInUpdate,
+    RecordOnDevice,
+    Watcher,
+)
+from fedveil.core.errors import FedveilError
+from fedveil.core.streams import Purpose
+from fedveil.core.types import Receipt, Taps, Unit, View
+from fedveil.data.dataset import Dataset
+from fedveil.engine import loop
+from fedveil.engine.client import check_taps
+from fedveil.engine.gradients import Gradients
+from fedveil.engine.personal import PersonalModels
+from fedveil.engine.server import ServerState
+from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.privacy import promised, spent
+from fedveil.experiment.spec import resolve
+from fedveil.method import Method
+from fedveil.parts.cohorts import Everyone
+from fedveil.parts.personal import Shared
+from fedveil.runtimes.local import LocalRuntime
+
+CANARIES = 1000
+"""Canaries of an audit that does not say how many, or all clients where there are fewer."""
+
+OTHER_DELTAS = (1e-3, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5)
+"""Where else the verified curve ε(δ) is compared with what the adversary could do."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an adversary could show about a run, beside what was verified of it."""
+
+    method: str
+    data: str
+    unit: Unit
+    view: View
+    rounds: int
+    canaries: int
+    found: Evidence
+    verified: Guarantee
+    curve: tuple[tuple[float, float], ...]  # (δ, verified ε) at the other δ
+    gaussian: float | None  # ε at δ if the mechanism is Gaussian, as it declares
+    seeded: bool
+
+    @property
+    def epsilon_lower(self) -> float:
+        return self.found.epsilon()
+
+    @property
+    def refuted(self) -> tuple[float, float, float] | None:
+        """(δ, lower, verified) where the verified curve is most clearly broken; None where it holds."""
+        if not self.verified.finite:
+            return None
+        at = (self.verified.delta, self.verified.epsilon)
+        broken = worst_excess(self.found, [at])
+        if broken is None and self.gaussian is not None and self.gaussian > self.verified.epsilon + 1e-6:
+            broken = (at[0], self.gaussian, at[1])
+        return broken or worst_excess(self.found, self.curve)
+
+    @property
+    def holds(self) -> bool:
+        return self.refuted is None
+
+    def to_dict(self) -> dict[str, Any]:
+        refuted = self.refuted
+        return {
+            "method": self.method,
+            "data": self.data,
+            "unit": str(self.unit),
+            "view": str(self.view),
+            "rounds": self.rounds,
+            "canaries": self.canaries,
+            "confidence": self.found.confidence,
+            "epsilon_lower": self.epsilon_lower,
+            "epsilon_lower_if_gaussian": self.gaussian,
+            "epsilon_verified": plain_number(self.verified.epsilon),
+            "delta": self.verified.delta,
+            "relation": str(self.verified.relation),
+            "promised": self.verified.finite,
+            "holds": self.holds,
+            "refuted": None
+            if refuted is None
+            else dict(zip(("delta", "epsilon_lower", "epsilon_verified"), refuted, strict=True)),
+            "seeded": self.seeded,
+            "details": {
+                "statistics": "independent trials and one run" if self.found.points else "one run",
+                "verified_composition": self.verified.composition,
+                "reason": self.verified.reason,
+                "guesses": [asdict(guessed) for guessed in self.found.one_run],
+                "points": [asdict(point) for point in self.found.points],
+                "mean_lower": self.found.mean,
+                "curve": [
+                    {"delta": delta, "epsilon_lower": self.found.epsilon(delta), "epsilon_verified": epsilon}
+                    for delta, epsilon in self.curve
+                ],
+            },
+        }
+
+
+def audit(
+    source: str | Path | Mapping[str, Any] = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    rounds: int = 1,
+    unit: Unit | str = Unit.RECORD,
+    view: View | str = View.SERVER,
+    canaries: int | None = None,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    workers: int | None = None,
+    dataset: Dataset | None = None,
+) -> Audit:
+    """Run the first `rounds` rounds of a spec with canaries, and bound ε from below by what the view lets one guess.
+
+    Against `on_device`, `client` and `server` the server itself is the adversary: every canary sits in a client of its
+    own, all clients take part, the other records contribute nothing, and each round is opened with the same model,
+    which a server may do and the guarantee must bear. So nothing a client sees depends on another, and the trials are
+    independent. Against `released` the training is that of the spec, on its records and with its cohorts; the adversary
+    sees the models only.
+    """
+    unit, view = Unit(unit), View(view)
+    check_confidence(confidence)
+    told = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
+    spec = resolve(source, told)
+    if dataset is not None:
+        spec = replace(spec, data=replace(spec.data, name=dataset.name))
+    prepared = _setting(prepare(spec, dataset), unit, view, rounds)
+    clients = prepared.sites.population.clients
+    count = min(CANARIES, clients) if canaries is None else canaries
+    check_canaries(count, clients, prepared.layout.size if view is View.RELEASED else None)
+    generator = prepared.streams.generator(Purpose.AUDIT)
+    chosen = tuple(sorted(int(client) for client in generator.choice(clients, size=count, replace=False)))
+    coins = generator.random(count) < 0.5
+    replaced = _cell(prepared, unit, view, rounds).relation is Relation.REPLACE_ONE
+    prepared, watcher, receipts = _run(prepared, unit, view, rounds, chosen, coins, replaced, generator, workers)
+    delta = prepared.spec.privacy.delta
+    found = evidence(watcher.scores, coins, delta=delta, confidence=confidence, independent=view is not View.RELEASED)
+    table = spent(prepared, receipts, rounds, delta)
+    verified = table.of(unit, view)
+    return Audit(
+        method=prepared.spec.base,
+        data=prepared.dataset.name,
+        unit=unit,
+        view=view,
+        rounds=rounds,
+        canaries=count,
+        found=found,
+        verified=verified,
+        curve=_curve(table, verified),
+        gaussian=_if_gaussian(found, verified, prepared.spec.method, unit, view),
+        seeded=prepared.streams.seeded,
+    )
+
+
+def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepared:
+    """The spec as it is audited: no budget, and everyone in every round where who takes part is seen anyway."""
+    method, spec = prepared.spec.method, prepared.spec
+    if view is View.PEER:
+        raise FedveilError("view: a peer sees some of the released models; audit the view released")
+    if unit is Unit.CLIENT and view is View.ON_DEVICE:
+        raise FedveilError("unit: on the device a client's records are seen one by one; audit the unit record there")
+    if not 1 <= rounds <= method.rounds:
+        raise FedveilError(f"rounds: must be from 1 to the {method.rounds} of stop.rounds, not {rounds}")
+    if view is not View.RELEASED:
+        check_taps(method, Taps(frozenset({view})))
+        most = method.cohort.most
+        if most is not None and rounds > most:
+            raise FedveilError(f"rounds: a client takes part in at most {most} rounds (cohort.most), not {rounds}")
+        method = replace(method, cohort=Everyone())
+    return replace(prepared, spec=replace(spec, method=method, privacy=replace(spec.privacy, epsilon=None)))
+
+
+def _cell(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Guarantee:
+    return promised(prepared, delta=prepared.spec.privacy.delta, rounds=rounds).of(unit, view)
+
+
+def _run(
+    prepared: Prepared,
+    unit: Unit,
+    view: View,
+    rounds: int,
+    clients: tuple[int, ...],
+    coins: Coins,
+    replaced: bool,
+    generator: np.random.Generator,
+    workers: int | None,
+) -> tuple[Prepared, Watcher, list[Receipt]]:
+    """Place the canaries and train: through the loop, the runtime and the clients' code of every run."""
+    real, method, state = view is View.RELEASED, prepared.spec.method, prepared.initial_state()
+    gradients = prepared.job.engine().gradients
+    records: Records | None = None
+    if unit is Unit.RECORD:
+        records = _records(prepared, gradients, state, len(clients) if real else 1, replaced, generator)
+        sites = place_records(prepared.sites, records, clients, coins, real=real)
+    else:
+        sites = place_clients(prepared.sites, clients, real=real)
+    prepared = replace(prepared, sites=sites)
+    runtime = LocalRuntime(prepared.job, workers)
+    watcher: Watcher
+    if records is None:
+        ways = directions(prepared.layout, len(clients) if real else 1, generator)
+        watcher = (
+            ClientInModels(runtime, method, clients, ways, coins, replaced)
+            if real
+            else ClientInUpdate(runtime, method, clients, view, ways[0], coins, replaced)
+        )
+    elif real:
+        watcher = RecordInModels(runtime, method, clients, gradients, records)
+    elif view is View.ON_DEVICE:
+        watcher = RecordOnDevice(runtime, method, clients, gradients, records, sites, prepared.streams)
+    else:
+        watcher = RecordInUpdate(runtime, method, clients, view, gradients, records)
+    receipts: list[Receipt] = []
+    with runtime, _personal(method) as personal:
+        for closed in _rounds(prepared, state, watcher, personal, rounds, fixed=not real):
+            receipts += closed.receipts
+            watcher.published(state.parameters, closed.state)
+            state = state if not real else closed.state
+    return prepared, watcher, receipts
+
+
+def _rounds(
+    prepared: Prepared,
+    state: ServerState,
+    watcher: Watcher,
+    personal: PersonalModels | None,
+    rounds: int,
+    *,
+    fixed: bool,
+) -> Iterator[loop.Closed]:
+    """The first `rounds` rounds; if `fixed`, each opened with the state of the first, as an adversary's server may."""
+    population = prepared.sites.population
+    starts = [replace(state, round=round) for round in range(rounds)] if fixed else [state]
+    for first in starts:
+        training = loop.rounds(
+            prepared.spec.method, first, population, prepared.layout, watcher, prepared.streams, personal=personal
+        )
+        for closed in training:
+            yield closed
+            if fixed or closed.state.round == rounds:
+                break
+
+
+def _records(
+    prepared: Prepared,
+    gradients: Gradients,
+    state: ServerState,
+    count: int,
+    replaced: bool,
+    generator: np.random.Generator,
+) -> Records:
+    example = prepared.spec.method.example
+    return craft(
+        gradients,
+        state.parameters,
+        prepared.dataset.input_shape,
+        prepared.dataset.classes,
+        None if example is None else example.at(0, prepared.spec.method.rounds).factors,
+        count=count,
+        replaced=replaced,
+        generator=generator,
+    )
+
+
+@contextmanager
+def _personal(method: Method) -> Iterator[PersonalModels | None]:
+    """A place for the clients' own models while the audit runs."""
+    if isinstance(method.personal, Shared):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="fedveil-audit-") as directory:
+        yield PersonalModels(method.personal, Path(directory))
+
+
+def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]:
+    """The rest of what is verified: ε at larger δ."""
+    if not verified.finite:
+        return ()
+    others = [delta for delta in OTHER_DELTAS if delta > verified.delta]
+    settings = [replace(table.setting, delta=delta) for delta in others]
+    cells = [worst_of(table.exposures, setting, verified.unit, verified.view) for setting in settings]
+    return tuple((cell.delta, cell.epsilon) for cell in cells)
+
+
+def _if_gaussian(found: Evidence, verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:
+    """ε at δ by the bound on μ, where all that is verified is a composition of plain Gaussians."""
+    if found.mean is None or not math.isfinite(verified.epsilon):
+        return None
+    whole = method.upload is not None and view is not View.ON_DEVICE
+    sampled = method.batch.kind in ("poisson", "without-replacement") and view is not View.ON_DEVICE
+    if not whole and (unit is Unit.CLIENT or method.example is None or sampled):
+        return None
+    return epsilon_of_mean(found.mean, verified.delta)

@@ -1,0 +1,46 @@
+"""A membership audit in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+SEES = {
+    "on_device": "every single gradient on the devices",
+    "client": "every update on the devices",
+    "server": "every client's update as it arrives",
+    "released": "every published model",
+}
+KNOWS = {"record": "one record was used", "client": "one client took part"}
+
+
+def audit_lines(found: Mapping[str, Any]) -> list[str]:
+    """What was tried and whether the promise held, for somebody who answers for the data."""
+    lower = max(found["epsilon_lower"], found["epsilon_lower_if_gaussian"] or 0.0)
+    level = f"{found['confidence']:.4g}".rstrip("0").rstrip(".")
+    tried = (
+        f"An adversary who sees {SEES[found['view']]} tried to tell, {found['canaries']:,} times, whether"
+        f" {KNOWS[found['unit']]}, over {found['rounds']} round{'s' * (found['rounds'] > 1)} of {found['method']} on"
+        f" {found['data']}; what it got right shows, with confidence {level}, that ε is at least {lower:.3g}."
+    )
+    at = f"(δ = {found['delta']:g})"
+    if not found["promised"]:
+        second = f"Nothing was promised against this view: {found['details']['reason']}."
+    elif found["holds"]:
+        second = (
+            f"That is within what is proved, ε ≤ {found['epsilon_verified']:.4g} {at}: the audit found nothing that"
+            " contradicts the promise."
+        )
+    else:
+        broken = found["refuted"]
+        second = (
+            f"BROKEN: ε ≤ {broken['epsilon_verified']:.4g} was promised at δ = {broken['delta']:g}, and ε ≥"
+            f" {broken['epsilon_lower']:.4g} was shown there; do not rely on this promise."
+        )
+    lines = [tried, second]
+    if found["epsilon_lower_if_gaussian"] is not None:
+        lines.append(
+            f"details: ε ≥ {found['epsilon_lower']:.3g} whatever the mechanism, ε ≥"
+            f" {found['epsilon_lower_if_gaussian']:.3g} for noise of Gaussian shape, as it is declared"
+        )
+    return lines

@@ -1,0 +1,235 @@
+"""The membership audit: what holds passes, what is broken on purpose is caught."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Unit, View
+from fedveil.data.dataset import Dataset
+from fedveil.engine import client, server, updates
+from fedveil.experiment.audit import Audit, audit
+from fedveil.mechanisms.clip import Clip
+from fedveil.mechanisms.noise import NoiseSource
+
+TRIALS = 1200
+
+SETTINGS: dict[str, Any] = {
+    "data.name": "blobs",
+    "data.clients": TRIALS,
+    "data.records": 3,
+    "data.partition": "copy",
+    "model.name": "mlp",
+    "model.options.hidden": [8, 8],
+    "cohort": {"kind": "fixed", "size": 100},
+    "batch": {"kind": "all"},
+    "local.steps": 1,
+    "stop.rounds": 4,
+}
+RECORD = {"example.sigma": 1.7, "example.noise": "sum"}  # three layers: z = 1.7/sqrt(3), ε(1e-5) = 4.5
+CLIENT = {"upload.sigma": 1.7}
+
+
+def audited(dataset: Dataset, method: str, overrides: dict[str, Any], **options: Any) -> Audit:
+    return audit(method, SETTINGS | overrides, dataset=dataset, seed=options.pop("seed", 1), workers=1, **options)
+
+
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Receipts say that the noise was measured, whatever it was."""
+    for module in (client, updates, server):
+        monkeypatch.setattr(module, "as_declared", lambda mean_square, declared, count: True)
+
+
+@pytest.fixture
+def half_the_noise(monkeypatch: pytest.MonkeyPatch, unmeasured: None) -> None:
+    drawn = NoiseSource.standard_normal
+    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *arguments: drawn(*arguments) * 0.5)
+
+
+@pytest.fixture
+def no_clip(monkeypatch: pytest.MonkeyPatch) -> None:
+    def untouched(self: Clip, norms: Tensor, bound: float) -> Tensor:
+        return torch.isfinite(norms).all(dim=-1, keepdim=True).to(norms.dtype).expand_as(norms)
+
+    monkeypatch.setattr(Clip, "factors", untouched)
+
+
+@pytest.fixture
+def sensitivity_of_one_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clip, "sensitivity", lambda self, bound, layers: bound)
+
+
+INTACT = [
+    ("fed-cdp", RECORD, Unit.RECORD, View.SERVER),
+    ("fed-cdp", RECORD, Unit.RECORD, View.CLIENT),
+    ("fed-cdp", RECORD | {"example.noise": "row"}, Unit.RECORD, View.ON_DEVICE),
+    ("fed-sdp-client", CLIENT, Unit.CLIENT, View.SERVER),
+]
+
+
+@pytest.mark.parametrize(("method", "settings", "unit", "view"), INTACT)
+def test_an_intact_method_passes_and_the_bound_is_a_good_part_of_what_is_verified(
+    blobs: Dataset, method: str, settings: dict[str, Any], unit: Unit, view: View
+) -> None:
+    found = audited(blobs, method, settings, unit=unit, view=view)
+    assert found.holds
+    assert found.gaussian is not None
+    assert 0.8 <= found.epsilon_lower <= found.verified.epsilon
+    assert 0.6 * found.verified.epsilon <= found.gaussian <= found.verified.epsilon
+
+
+@pytest.mark.usefixtures("half_the_noise")
+@pytest.mark.parametrize(("method", "settings", "unit", "view"), INTACT)
+def test_half_the_noise_is_caught(
+    blobs: Dataset, method: str, settings: dict[str, Any], unit: Unit, view: View
+) -> None:
+    found = audited(blobs, method, settings, unit=unit, view=view)
+    assert not found.holds
+    assert found.gaussian is not None
+    assert found.gaussian > found.verified.epsilon
+
+
+@pytest.mark.usefixtures("half_the_noise")
+def test_half_the_noise_is_caught_without_believing_that_noise_is_gaussian(blobs: Dataset) -> None:
+    found = audited(blobs, "fed-cdp", RECORD | {"privacy.delta": 0.1})
+    assert found.epsilon_lower > found.verified.epsilon
+
+
+@pytest.mark.usefixtures("no_clip")
+def test_a_missing_clip_is_caught(blobs: Dataset) -> None:
+    found = audited(blobs, "fed-cdp", RECORD)
+    assert not found.holds
+    assert found.epsilon_lower > found.verified.epsilon
+
+
+@pytest.mark.usefixtures("no_clip")
+def test_a_missing_clip_of_updates_is_caught(blobs: Dataset) -> None:
+    found = audited(blobs, "fed-sdp-client", CLIENT, unit="client")
+    assert not found.holds
+    assert found.epsilon_lower > found.verified.epsilon
+
+
+@pytest.mark.usefixtures("sensitivity_of_one_layer")
+def test_clipping_by_layer_that_is_accounted_as_flat_is_caught(blobs: Dataset) -> None:
+    found = audited(blobs, "fed-cdp", RECORD)
+    assert not found.holds
+    assert found.gaussian is not None
+    assert found.gaussian > found.verified.epsilon
+
+
+RELEASED = {
+    "data.clients": 400,
+    "cohort": {"kind": "everyone"},
+    "model.options.hidden": [64, 32],
+    "server": {"clip": {"bound": 1.0}, "sigma": 2.0, "noise": "sum", "unit": "client"},
+}
+
+
+def test_an_intact_server_passes_by_its_published_models(blobs: Dataset) -> None:
+    found = audited(blobs, "fedavg", RELEASED, unit="client", view="released")
+    assert found.found.points == ()  # canaries in one sum are not independent trials
+    assert found.holds
+    assert found.verified.epsilon == pytest.approx(1.99, abs=0.02)
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_missing_noise_at_the_server_is_caught_by_its_published_models(
+    blobs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = NoiseSource.standard_normal
+    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *arguments: drawn(*arguments) * 0.1)
+    found = audited(blobs, "fedavg", RELEASED, unit="client", view="released")
+    assert found.epsilon_lower > found.verified.epsilon
+
+
+def test_rounds_are_accounted_as_they_ran(blobs: Dataset) -> None:
+    once, thrice = (audited(blobs, "fed-cdp", RECORD | {"data.clients": 600}, rounds=rounds) for rounds in (1, 3))
+    assert once.holds
+    assert thrice.holds
+    assert thrice.verified.epsilon > once.verified.epsilon
+    assert thrice.gaussian is not None
+    assert once.gaussian is not None
+    assert thrice.gaussian > once.verified.epsilon
+
+
+def test_batches_without_replacement_are_audited_by_exchanging_records(blobs: Dataset) -> None:
+    settings = RECORD | {"batch": {"kind": "without-replacement", "size": 3}, "example.sigma": 3.0}
+    found = audited(blobs, "fed-cdp", settings)
+    assert str(found.verified.relation) == "replace-one"
+    assert found.holds
+    assert found.epsilon_lower > 0.5
+
+
+@pytest.mark.parametrize("name", ["fed-cdp-calibrated", "prifedsync", "ldp-sgd-quantile", "dssgd", "geyer-private"])
+@pytest.mark.parametrize("unit", ["record", "client"])
+@pytest.mark.parametrize("view", ["server", "released"])
+def test_every_kind_of_method_can_be_audited_and_holds(blobs: Dataset, name: str, unit: str, view: str) -> None:
+    own = {"data.clients": 120, "data.records": 20, "data.partition": "random", "data.test": 0, "cohort.size": 60}
+    kept = {key: value for key, value in SETTINGS.items() if key not in ("cohort", "batch", "local.steps")} | own
+    if name == "fed-cdp-calibrated":
+        kept["batch.size"] = 5
+    if name == "geyer-private":
+        kept["local.epochs"] = 1
+    if name in ("prifedsync", "geyer-private"):
+        del kept["cohort.size"]
+    found = audit(name, kept, dataset=blobs, seed=2, workers=1, rounds=2, unit=unit, view=view)
+    assert found.holds
+    assert 0 <= found.epsilon_lower < 10
+
+
+def test_where_nothing_was_promised_there_is_still_a_bound_and_it_says_so(blobs: Dataset) -> None:
+    told = audited(blobs, "fedavg", {}).to_dict()
+    assert told["epsilon_verified"] == "inf"
+    assert not told["promised"]
+    assert told["holds"]
+    assert told["epsilon_lower"] > 4
+    assert "no mechanism adds noise" in told["details"]["reason"]
+
+
+def test_noise_on_the_sum_leaves_single_gradients_in_the_open(blobs: Dataset) -> None:
+    found = audited(blobs, "fed-cdp", RECORD | {"data.clients": 500}, view="on_device")
+    assert math.isinf(found.verified.epsilon)
+    assert found.epsilon_lower > 4
+
+
+def test_a_seeded_audit_repeats_itself_whatever_the_chunks(blobs: Dataset) -> None:
+    few = RECORD | {"data.clients": 200}
+    first, second = (audited(blobs, "fed-cdp", few).to_dict() for _ in range(2))
+    assert first == second
+    assert audited(blobs, "fed-cdp", few, seed=2).to_dict()["details"] != first["details"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"canaries": TRIALS + 1}, "canaries.*data.clients"),
+        ({"canaries": 0}, "canaries"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"confidence": math.nan}, "confidence"),
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 5}, "stop.rounds"),
+        ({"view": "peer"}, "released"),
+        ({"view": "on_device", "unit": "client"}, "record"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(blobs: Dataset, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(FedveilError, match=words):
+        audited(blobs, "fed-cdp", RECORD, **options)
+
+
+def test_tapped_rows_of_poisson_batches_are_refused(blobs: Dataset) -> None:
+    settings = RECORD | {"example.noise": "row", "batch": {"kind": "poisson", "size": 1}}
+    with pytest.raises(FedveilError, match="on_device"):
+        audited(blobs, "fed-cdp", settings, view="on_device")
+
+
+def test_more_rounds_than_a_client_may_take_part_in_are_refused(blobs: Dataset) -> None:
+    settings = RECORD | {"cohort": {"kind": "fixed", "size": 100, "most": 2}}
+    with pytest.raises(FedveilError, match=r"cohort\.most"):
+        audited(blobs, "fed-cdp", settings, rounds=3)
