@@ -87,6 +87,7 @@ class _Attacks:
         self._pairs = points.new_zeros(attacks, 2 * history, size)  # steps s, then changes of slope y
         self._stamps = torch.full((attacks, history), -1)  # when each pair was written; -1: empty
         self._products = torch.zeros(attacks, 2, history, history, dtype=torch.float64)  # s·y and y·y
+        self._along = torch.zeros(attacks, 2 * history, dtype=torch.float64)  # pairs · slope
         self._scale = torch.ones(attacks, dtype=torch.float64)  # of the first approximation
         self._history = history
         self._retried = torch.zeros(attacks, dtype=torch.bool)
@@ -155,13 +156,15 @@ class _Attacks:
     def _remember(self, curved: Tensor, step: Tensor, change: Tensor) -> None:
         rows = curved.nonzero().squeeze(1)
         if not len(rows):
+            self._along = torch.bmm(self._pairs, self.slopes[:, :, None]).double().squeeze(2)
             return
         slots = self._stamps[rows].argmin(dim=1)
         self._stamps[rows, slots] = self.updates[rows]
         self._pairs[rows, slots] = step[rows]
         self._pairs[rows, self._history + slots] = change[rows]
-        columns = torch.stack([step, change], dim=2)
-        found = torch.bmm(self._pairs, columns).double()[rows]  # [rows, 2m, (s, y)]
+        # One pass over the history serves the products of the pairs and the next direction.
+        every = torch.bmm(self._pairs, torch.stack([step, change, self.slopes], dim=2)).double()
+        self._along, found = every[:, :, 2], every[rows]  # [rows, 2m, (s, y, slope)]
         history = self._history
         self._products[rows, 0, :, slots] = found[:, :history, 1]  # s_i · y_new
         self._products[rows, 0, slots, :] = found[:, history:, 0]  # s_new · y_j
@@ -175,6 +178,7 @@ class _Attacks:
         self.stuck = self.stuck | (lost & self._retried)
         self._retried = self._retried | lost
         self._pairs[lost] = 0
+        self._along[lost] = 0
         self._stamps[lost] = -1
         self._products[lost] = 0
 
@@ -201,7 +205,7 @@ class _Attacks:
         """−H·slope in the compact form: two passes over the history and small triangular systems in between."""
         history, scale = self._history, self._scale
         order = self._stamps.argsort(dim=1)
-        product = torch.bmm(self._pairs, self.slopes[:, :, None]).double().squeeze(2)
+        product = self._along
         along_s, along_y = product[:, :history].gather(1, order), product[:, history:].gather(1, order)
         rows = order[:, None, :, None].expand(-1, 2, -1, history)
         both = self._products.gather(2, rows).gather(3, order[:, None, None, :].expand(-1, 2, history, -1))
