@@ -165,11 +165,10 @@ MOVING += [("prifedsync", "in the middle of a round's models"), ("prifedsync", "
 
 
 @pytest.mark.parametrize(("method", "name"), MOVING)
-@pytest.mark.parametrize("at", [1, 3])
 def test_personal_models_and_moving_bounds_survive_a_kill_anywhere(
-    method: str, name: str, at: int, tiny: Settings, blobs: Dataset, tmp_path: Path
+    method: str, name: str, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
-    check_resumed(method, tiny_of(method, tiny), name, at, blobs, tmp_path)
+    check_resumed(method, tiny_of(method, tiny), name, 3, blobs, tmp_path)
 
 
 def kill(patch: pytest.MonkeyPatch, name: str, at: int) -> None:

@@ -125,11 +125,12 @@ def test_fedsgd_is_one_gradient_of_all_the_clients_data(network: str) -> None:
 # Wei et al. (2021), Algorithm 1
 
 
-def fed_sdp(world: World, sigma: float, bound: float, *, at_server: bool, cohort_size: int = COHORT) -> list[Round]:
+def fed_sdp(world: World, sigma: float, bound: float, *, at_server: bool, sampler: Cohort) -> list[Round]:
     """ΔW ← 1/K_t·Σ_k (clip(ΔW_k) + N(0, σ²C²)), once; W ← W + ΔW. K_t noises of the server are one of their sum."""
     found, weights = [], world.start
+    cohort_size = sampler.size if isinstance(sampler, FixedSize) else 0.5 * CLIENTS
     for t in range(2):
-        cohort = world.cohort(FixedSize(cohort_size), t)
+        cohort = world.cohort(sampler, t)
         updates = [local_training(world, weights, t, k) for k in cohort]
         clipped = [world.clip_layers(update, bound) for update in updates]
         if at_server:
@@ -144,14 +145,17 @@ def fed_sdp(world: World, sigma: float, bound: float, *, at_server: bool, cohort
 
 @networks
 @pytest.mark.parametrize("sigma", [6.0, 0.02])
-@pytest.mark.parametrize("cohort_size", [3, 4])
+@pytest.mark.parametrize("sampler", [FixedSize(3), FixedSize(4), PoissonCohort(0.5)], ids=["3", "4", "poisson"])
 def test_fed_sdp_is_algorithm_1_with_the_clients_noises_drawn_at_once(
-    network: str, sigma: float, cohort_size: int
+    network: str, sigma: float, sampler: Cohort
 ) -> None:
     world = World(network, scale=12.0)
-    method = tiny(FED_SDP, server=changed(FED_SDP.server, sigma=sigma), cohort=FixedSize(cohort_size))
-    same(world, fed_sdp(world, sigma, 4.0, at_server=True, cohort_size=cohort_size), world.run(method))
+    method = tiny(FED_SDP, server=changed(FED_SDP.server, sigma=sigma), cohort=sampler)
+    expected = fed_sdp(world, sigma, 4.0, at_server=True, sampler=sampler)
+    same(world, expected, world.run(method))
     mixed(world)
+    if isinstance(sampler, PoissonCohort):
+        assert {len(done.cohort) for done in expected} != {3}, "the declared cohort must differ from the realised one"
 
 
 @networks
@@ -159,7 +163,7 @@ def test_fed_sdp_is_algorithm_1_with_the_clients_noises_drawn_at_once(
 def test_fed_sdp_on_the_client_is_algorithm_1_with_each_client_drawing_its_noise(network: str, sigma: float) -> None:
     world = World(network, scale=12.0)
     method = tiny(FED_SDP_CLIENT, upload=changed(FED_SDP_CLIENT.upload, sigma=sigma))
-    same(world, fed_sdp(world, sigma, 4.0, at_server=False), world.run(method))
+    same(world, fed_sdp(world, sigma, 4.0, at_server=False, sampler=FixedSize(COHORT)), world.run(method))
     mixed(world)
 
 

@@ -67,7 +67,8 @@ def as_declared(mean_square: float, declared: float, count: int) -> bool:
 
     Relative to its expectation it is χ²/count, whose cube root is close to normal with mean 1 − 2/(9·count) and
     variance 2/(9·count) even for few coordinates (Wilson and Hilferty 1931), so that a small model's missing noise is
-    not taken for chance. 1e-3 is room for sums in single precision. No noise must be no noise, and noise never none.
+    not taken for chance. 1e-3 is room for sums in single precision. No noise must be no noise, and noise is never
+    nothing.
     """
     if declared == 0 or mean_square == 0:
         return mean_square == declared == 0
