@@ -27,6 +27,8 @@ EPSILON_LINE = re.compile(r"^\| `([a-z-]+)` \| (record|client) × ([a-z_, ]+) \|
 SETTINGS = re.compile(r"^Settings of `([a-z-]+)`.*?\n\n((?:\|.*\n)+)", re.MULTILINE)
 SETTING_LINE = re.compile(r"^\| `([a-z_0-9.]+)` \| (.+?) \|", re.MULTILINE)
 
+OVERVIEW_LINE = re.compile(r"^\| \[([a-z-]+)\]\(([a-z-]+\.md)\) \| .+ \| (\S+) \| (\S+) \| (\S+)[^|]*\|$", re.MULTILINE)
+
 Cells = dict[tuple[str, str], tuple[str, str]]
 
 
@@ -43,9 +45,10 @@ def accounted(name: str) -> Cells:
         target = Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
         method = calibrate(method, population, layers, target).method
     table = plan(method, population, layers, delta=privacy.delta)
-    claimed = {(claim.unit, claim.view): f"{claim.epsilon:.4g}" for claim in claims(
-        method, population, layers, delta=privacy.delta
-    )}
+    claimed = {
+        (claim.unit, claim.view): f"{claim.epsilon:.4g}"
+        for claim in claims(method, population, layers, delta=privacy.delta)
+    }
     found = {}
     for cell in table.guarantees:
         verified = rounded_up(cell.epsilon) if cell.finite else "∞"
@@ -91,6 +94,15 @@ def test_every_preset_has_all_cells_of_its_table_documented() -> None:
 @pytest.mark.parametrize("name", ZOO)
 def test_documented_epsilons_are_those_of_the_accountant(name: str) -> None:
     assert documented()[name] == accounted(name)
+
+
+def test_the_overview_has_every_preset_with_its_page_and_epsilons() -> None:
+    lines = OVERVIEW_LINE.findall((PAGES[0].parent / "index.md").read_text())
+    assert sorted(line[0] for line in lines) == sorted(ZOO)
+    for name, page, *told in lines:
+        assert f"| `{name}` |" in (PAGES[0].parent / page).read_text()
+        cells = [("record", "server"), ("client", "server"), ("client", "released")]
+        assert told == [accounted(name)[cell][1] for cell in cells], name
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in settings()}))
