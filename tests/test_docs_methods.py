@@ -86,7 +86,7 @@ def settings() -> list[tuple[str, str, str]]:
 
 def test_every_preset_has_all_cells_of_its_table_documented() -> None:
     cells = {(str(unit), str(view)) for unit in Unit for view in View}
-    assert list(sorted(documented())) == sorted(ZOO)
+    assert sorted(documented()) == sorted(ZOO)
     for name, mine in documented().items():
         assert mine.keys() == cells, name
 
