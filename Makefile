@@ -34,6 +34,8 @@ bench: install
 	$(BIN)/python benchmarks/steps.py
 	$(BIN)/fedveil data fetch mnist
 	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python benchmarks/presets.py
+	$(BIN)/python benchmarks/accounting.py
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,16 @@ def test_calibrate_answers_and_writes_a_spec_that_keeps_the_target(call: Any, so
     told = json.loads(call("account", "mine.toml", "--json")[1])
     (cell,) = [c for c in told["guarantees"] if (c["unit"], c["view"]) == ("record", view)]
     assert cell["epsilon"] == pytest.approx(answer["guarantee"]["epsilon"], rel=1e-6)
+
+
+def test_calibrate_names_the_place_of_the_noise_and_its_spec_has_the_budget_asked_for(call: Any) -> None:
+    settings = ["--set", "data.name=cancer", "--set", "cohort.rate=0.1"]
+    target = ["--epsilon", "2", "--unit", "client", "--view", "released"]
+    code, out, err = call("calibrate", "geyer-private", *settings, *target, "--out", "mine.toml")
+    assert code == 0, err
+    assert out.startswith("server.sigma = ")
+    privacy = tomllib.loads(Path("mine.toml").read_text())["privacy"]
+    assert (privacy["epsilon"], privacy["unit"], privacy["view"]) == (2.0, "client", "released")
 
 
 MISTAKES: list[tuple[list[str], str]] = [

@@ -40,7 +40,7 @@ def test_every_toml_block_is_a_spec(name: str, code: str) -> None:
 
 
 def test_every_spec_file_of_the_repository_resolves() -> None:
-    specs = sorted((ROOT / "specs").glob("*.toml"))
+    specs = sorted((ROOT / "specs").glob("**/*.toml"))
     assert specs
     for path in specs:
         resolve(path)

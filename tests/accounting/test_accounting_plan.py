@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedveil import zoo
 from fedveil.accounting import Budget, calibrate, compose, exceeded, plan, replay
 from fedveil.accounting.exposure import Crowd, Exposure, Round, Route, Unprotected, routes
 from fedveil.accounting.guarantees import Guarantee, Relation
@@ -427,3 +428,11 @@ def test_calibrating_the_cohort_keeps_its_limit() -> None:
     found = calibrate(limited, POPULATION, 3, Budget(2.0, 1e-5), solve="cohort")
     assert found.method.cohort.most == 5
     assert plan(found.method, POPULATION, 3, delta=1e-5).of(*SERVER).epsilon == found.guarantee.epsilon
+
+
+def test_renyi_certificates_are_named_only_where_samples_of_fixed_size_need_them() -> None:
+    population, cell = Population((7000,) * 5), (Unit.CLIENT, View.RELEASED)
+    everyone = plan(replace(zoo.FED_SDP_CLIENT, cohort=Everyone()), population, 3, delta=1e-5).of(*cell)
+    some = plan(replace(zoo.FED_SDP_CLIENT, cohort=FixedSize(6)), Population((7000,) * 10), 3, delta=1e-5).of(*cell)
+    named = [any("Rényi" in caveat for caveat in found.caveats) for found in (everyone, some)]
+    assert (everyone.accountant, some.accountant, named) == ("PLD", "RDP", [False, True])

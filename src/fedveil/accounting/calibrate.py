@@ -14,6 +14,7 @@ from fedveil.accounting.table import worst_of
 from fedveil.core.checks import one_of
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population
+from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.method import Method
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
@@ -118,15 +119,16 @@ def _bracket(
     """A σ that does not keep the target and one that does, each with log(ε/target)."""
     sigma = min(max(_gaussian(method).sigma, 0.1), 1000.0)
     value = excess(sigma)
+    most = _most_sigma(method)
     if value > 0:
-        top = evaluate(with_sigma(method, MOST_SIGMA))
+        top = evaluate(with_sigma(method, most))
         if not top.finite:
             raise FedveilError(f"calibration: no noise can help {target.unit} × {target.view}: {top.reason}")
         if top.epsilon > target.epsilon:
-            raise FedveilError(f"calibration: even σ = {MOST_SIGMA:g} gives ε = {top.epsilon:.4g}")
+            raise FedveilError(f"calibration: even σ = {most:g} gives ε = {top.epsilon:.4g}")
     while value > 0:
         low, at_low = sigma, value
-        sigma = min(sigma * math.exp(min(max(1.05 * value, 0.05), 3.0)), MOST_SIGMA)
+        sigma = min(sigma * math.exp(min(max(1.05 * value, 0.05), 3.0)), most)
         value = excess(sigma)
         if value <= 0:
             return low, at_low, sigma, value
@@ -137,6 +139,12 @@ def _bracket(
             raise FedveilError(f"calibration: the target is so large that σ = {LEAST_SIGMA:g} keeps it")
         value = excess(sigma)
     return sigma, value, high, at_high
+
+
+def _most_sigma(method: Method) -> float:
+    """The reports of a bound that follows a quantile have a noise of their own, which σ must stay below."""
+    adaptive = _gaussian(method).adaptive
+    return min(MOST_SIGMA, 0.999 * adaptive.multiplier) if isinstance(adaptive, Quantile) else MOST_SIGMA
 
 
 def _rounds(method: Method, target: Budget, evaluate: Callable[[Method], Guarantee]) -> tuple[float, Method]:

@@ -180,7 +180,8 @@ def _route(
     if len(relations) > 1:
         raise FedveilError(f"{place}: rounds accounted under different relations cannot be composed")
     relation = relations.pop() if relations else Relation.ADD_OR_REMOVE
-    caveats = [LEAKED] * leaked + _caveats(relation, view, hidden) + [SUMMED] * (summed and place == "upload")
+    sized = any(step.kind == "without-replacement" for term in terms for step, _ in term.steps)
+    caveats = [LEAKED] * leaked + _caveats(sized, view, hidden) + [SUMMED] * (summed and place == "upload")
     group = exposure.records if place == "example" and unit is Unit.CLIENT else 1
     return Route(composition(*terms), relation, tuple(caveats), group)
 
@@ -197,9 +198,9 @@ def _of_all_copies(term: Term, times: int, copies: int, one_noise: bool) -> Term
     return Term(together, 1.0, term.times * times)
 
 
-def _caveats(relation: Relation, view: View, hidden: bool) -> list[str]:
+def _caveats(sized: bool, view: View, hidden: bool) -> list[str]:
     found = []
-    if relation is Relation.REPLACE_ONE and view is not View.ON_DEVICE:
+    if sized:
         found.append(REPLACED)
     if hidden:
         found.append(HIDDEN)

@@ -86,7 +86,7 @@ def calibrate_command(
     if as_json:
         click.echo(json.dumps(answer | ({"spec": str(out)} if out else {})))
         return
-    names = {"noise": "example.sigma", "rounds": "stop.rounds", "cohort": "cohort"}
+    names = {"noise": f"{next(iter(found.method.mechanisms))}.sigma", "rounds": "stop.rounds", "cohort": "cohort"}
     click.echo(f"{names[found.solved]} = {found.value:.6g}")
     click.echo(str(found.guarantee))
     if out is not None:

@@ -186,6 +186,9 @@ def calibrate_spec(
         target,
         solve=solve,
     )
-    answer = replace(spec, method=found.method)
+    privacy = replace(spec.privacy, delta=target.delta)
+    if privacy.epsilon is not None:  # a budget of the preset's own must not stop a run that keeps the one asked for
+        privacy = replace(privacy, epsilon=target.epsilon, unit=target.unit, view=target.view)
+    answer = replace(spec, method=found.method, privacy=privacy)
     stated = promised(replace(prepared, spec=answer), delta=target.delta).of(target.unit, target.view)
     return replace(found, guarantee=stated), answer

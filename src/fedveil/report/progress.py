@@ -60,13 +60,13 @@ class ConsoleReporter:
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         self._begun, self._first = time.monotonic(), done
-        self._console.print(title, highlight=False, soft_wrap=True)
+        self._console.print(title, highlight=False, soft_wrap=True, markup=False)
         if self._progress is not None:
             self._task = self._progress.add_task("training", total=rounds, completed=done)
             self._progress.start()
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
         words = f"loss {loss:.4f}" if accuracy is None else f"accuracy {accuracy:.4f}  loss {loss:.4f}"
