@@ -8,19 +8,37 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from fedveil.cli import main
+from fedveil.mechanisms.clip import Clip
 
 SMALL = ["--set", "data.name=cancer", "--set", "data.records=20", "--set", "local.steps=5", "--seed", "1"]
 
 
-def fedveil(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fedveil.cli", "audit", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Calls `fedveil audit` in this process; returns (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fedveil", "audit", *arguments, "--workers", "1"])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return int(stop.value.code or 0), printed.out, printed.err
+
+    return run
 
 
-def test_json_is_one_object_with_the_bound_beside_what_is_verified(tmp_path: Path) -> None:
-    done = fedveil("fed-cdp", *SMALL, "--view", "on_device", "--canaries", "60", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+def test_json_is_one_object_with_the_bound_beside_what_is_verified(call: Any, tmp_path: Path) -> None:
+    code, out, _ = call("fed-cdp", *SMALL, "--view", "on_device", "--canaries", "60", "--json")
+    assert code == 0
+    told = json.loads(out)
     asked = {"method": "fed-cdp", "unit": "record", "view": "on_device", "canaries": 60, "confidence": 0.95}
     assert told | asked == told
     assert told["delta"] == 1e-5
@@ -30,36 +48,59 @@ def test_json_is_one_object_with_the_bound_beside_what_is_verified(tmp_path: Pat
     assert not list(tmp_path.iterdir())  # an audit leaves nothing behind
 
 
-def test_the_words_say_that_nothing_was_promised(tmp_path: Path) -> None:
-    done = fedveil("fedavg", *SMALL, "--unit", "client", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
+def test_the_words_say_that_nothing_was_promised(call: Any) -> None:
+    code, out, _ = call("fedavg", *SMALL, "--unit", "client")
+    assert code == 0
+    first, second = out.splitlines()
     assert "one client took part" in first
     assert "confidence 0.95" in first
     assert second.startswith("Nothing was promised")
 
 
-def test_errors_are_one_line(tmp_path: Path) -> None:
+def test_errors_are_one_line(call: Any) -> None:
     for arguments, words in (
         (["--canaries", "101"], "data.clients=101"),
         (["--confidence", "1.5"], "confidence"),
         (["--rounds", "0"], "rounds"),
         (["--view", "moon"], "--view"),
     ):
-        done = fedveil("fed-cdp", *SMALL, *arguments, cwd=tmp_path)
-        assert done.returncode == 2
-        assert words in done.stderr
-        assert len(done.stderr.splitlines()) == 1
-        assert not done.stdout
+        code, out, err = call("fed-cdp", *SMALL, *arguments)
+        assert code == 2
+        assert words in err
+        assert len(err.splitlines()) == 1
+        assert not out
+
+
+def test_a_broken_promise_is_said_and_ends_with_1(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def untouched(self: Clip, norms: Tensor, bound: float) -> Tensor:
+        return torch.isfinite(norms).all(dim=-1, keepdim=True).to(norms.dtype).expand_as(norms)
+
+    monkeypatch.setattr(Clip, "factors", untouched)
+    code, out, _ = call("fed-cdp", *SMALL, "--set", "data.clients=200")
+    assert code == 1
+    assert "BROKEN" in out
+
+
+MODEL = """
+from pathlib import Path
+from fedveil.models.networks import mlp
+
+def factory(input_shape, classes):
+    Path("begun").touch()
+    return mlp(input_shape, classes, hidden=(8,))
+"""
 
 
 def test_an_interrupted_audit_ends_with_130(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fedveil.cli", "audit", "fed-cdp", "--set", "data.name=cancer", "--rounds", "3"]
-    command += ["--set", "local.steps=3000", "--workers", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(8)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    (tmp_path / "mine.py").write_text(MODEL)
+    command = [sys.executable, "-m", "fedveil.cli", "audit", "fed-cdp", "--set", "data.name=cancer", "--workers", "1"]
+    command += ["--set", "model.name=mine:factory", "--set", "local.steps=100000"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(1200):
+            if (tmp_path / "begun").exists():
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors.strip() == "fedveil: interrupted"

@@ -183,6 +183,14 @@ def test_every_kind_of_method_can_be_audited_and_holds(blobs: Dataset, name: str
     assert 0 <= found.epsilon_lower < 10
 
 
+def test_clients_that_start_from_others_models_are_no_independent_trials(blobs: Dataset) -> None:
+    settings = RECORD | {"data.clients": 120, "personal": {"kind": "attention"}}
+    once, twice = (audited(blobs, "fed-cdp", settings, rounds=rounds) for rounds in (1, 2))
+    assert once.found.points
+    assert not twice.found.points
+    assert twice.gaussian is None
+
+
 def test_where_nothing_was_promised_there_is_still_a_bound_and_it_says_so(blobs: Dataset) -> None:
     told = audited(blobs, "fedavg", {}).to_dict()
     assert told["epsilon_verified"] == "inf"

@@ -39,7 +39,7 @@ from fedveil.experiment.privacy import promised, spent
 from fedveil.experiment.spec import resolve
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
-from fedveil.parts.personal import Shared
+from fedveil.parts.personal import Attention, Shared
 from fedveil.runtimes.local import LocalRuntime
 
 CANARIES = 1000
@@ -157,7 +157,13 @@ def audit(
     replaced = _cell(prepared, unit, view, rounds).relation is Relation.REPLACE_ONE
     prepared, watcher, receipts = _run(prepared, unit, view, rounds, chosen, coins, replaced, generator, workers)
     delta = prepared.spec.privacy.delta
-    found = evidence(watcher.scores, coins, delta=delta, confidence=confidence, independent=view is not View.RELEASED)
+    found = evidence(
+        watcher.scores,
+        coins,
+        delta=delta,
+        confidence=confidence,
+        independent=_independent(prepared.spec.method, view, rounds),
+    )
     table = spent(prepared, receipts, rounds, delta)
     verified = table.of(unit, view)
     return Audit(
@@ -191,6 +197,11 @@ def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepare
             raise FedveilError(f"rounds: a client takes part in at most {most} rounds (cohort.most), not {rounds}")
         method = replace(method, cohort=Everyone())
     return replace(prepared, spec=replace(spec, method=method, privacy=replace(spec.privacy, epsilon=None)))
+
+
+def _independent(method: Method, view: View, rounds: int) -> bool:
+    """Whether what a client sends depends on no other: not in published sums, nor where clients get others' models."""
+    return view is not View.RELEASED and (rounds == 1 or not isinstance(method.personal, Attention))
 
 
 def _cell(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Guarantee:

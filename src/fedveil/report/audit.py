@@ -16,12 +16,15 @@ KNOWS = {"record": "one record was used", "client": "one client took part"}
 
 def audit_lines(found: Mapping[str, Any]) -> list[str]:
     """What was tried and whether the promise held, for somebody who answers for the data."""
-    lower = max(found["epsilon_lower"], found["epsilon_lower_if_gaussian"] or 0.0)
+    gaussian = found["epsilon_lower_if_gaussian"]
+    lower = f"ε is at least {found['epsilon_lower']:.3g}"
+    if gaussian is not None and gaussian > found["epsilon_lower"]:
+        lower += f" ({gaussian:.3g} if the noise has the Gaussian shape that it declares)"
     level = f"{found['confidence']:.4g}".rstrip("0").rstrip(".")
     tried = (
         f"An adversary who sees {SEES[found['view']]} tried to tell, {found['canaries']:,} times, whether"
         f" {KNOWS[found['unit']]}, over {found['rounds']} round{'s' * (found['rounds'] > 1)} of {found['method']} on"
-        f" {found['data']}; what it got right shows, with confidence {level}, that ε is at least {lower:.3g}."
+        f" {found['data']}; what it got right shows, with confidence {level}, that {lower}."
     )
     at = f"(δ = {found['delta']:g})"
     if not found["promised"]:
@@ -37,10 +40,4 @@ def audit_lines(found: Mapping[str, Any]) -> list[str]:
             f"BROKEN: ε ≤ {broken['epsilon_verified']:.4g} was promised at δ = {broken['delta']:g}, and ε ≥"
             f" {broken['epsilon_lower']:.4g} was shown there; do not rely on this promise."
         )
-    lines = [tried, second]
-    if found["epsilon_lower_if_gaussian"] is not None:
-        lines.append(
-            f"details: ε ≥ {found['epsilon_lower']:.3g} whatever the mechanism, ε ≥"
-            f" {found['epsilon_lower_if_gaussian']:.3g} for noise of Gaussian shape, as it is declared"
-        )
-    return lines
+    return [tried, second]
