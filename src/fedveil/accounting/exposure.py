@@ -49,10 +49,11 @@ Rounds = tuple[tuple[Round, int], ...]
 """Rounds, with the number of such rounds."""
 
 HIDDEN = (
-    "who takes part is decided by coins that this view never sees; ε holds over those coins, and for a client known"
-    " to have been drawn the server row holds"
+    "who takes part is decided by coins that this view never sees; ε holds over those coins, and not for a client known"
+    " to have been drawn"
 )
 PEER = "a peer sees some of the released models, so the released row bounds it"
+PEER_SUMMED = "a peer sees some of the released models, and knows the noise that it added itself"
 MIXED = "a peer starts from a mixture of the others' models, so the server row bounds it"
 REPLACED = "certified by Rényi divergences: no privacy loss distribution is known for fixed-size samples"
 SUMMED = "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves"
@@ -181,7 +182,7 @@ def _route(
         raise FedveilError(f"{place}: rounds accounted under different relations cannot be composed")
     relation = relations.pop() if relations else Relation.ADD_OR_REMOVE
     sized = any(step.kind == "without-replacement" for term in terms for step, _ in term.steps)
-    caveats = [LEAKED] * leaked + _caveats(sized, view, hidden) + [SUMMED] * (summed and place == "upload")
+    caveats = [LEAKED] * leaked + _caveats(sized, view, hidden, summed and place == "upload")
     group = exposure.records if place == "example" and unit is Unit.CLIENT else 1
     return Route(composition(*terms), relation, tuple(caveats), group)
 
@@ -198,14 +199,16 @@ def _of_all_copies(term: Term, times: int, copies: int, one_noise: bool) -> Term
     return Term(together, 1.0, term.times * times)
 
 
-def _caveats(sized: bool, view: View, hidden: bool) -> list[str]:
+def _caveats(sized: bool, view: View, hidden: bool, together: bool) -> list[str]:
     found = []
     if sized:
         found.append(REPLACED)
     if hidden:
         found.append(HIDDEN)
     if view is View.PEER:
-        found.append(PEER)
+        found.append(PEER_SUMMED if together else PEER)
+    if together:
+        found.append(SUMMED)
     return found
 
 

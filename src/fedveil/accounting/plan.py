@@ -82,7 +82,10 @@ def prepare(
     if isinstance(method.cohort, Everyone) or total <= 1:
         condition = f"over {total} rounds, in all of which every client takes part"
     elif participation is None:
-        condition = f"if a client takes part in every one of the {total} rounds; less for one that is drawn less often"
+        condition = (
+            f"if a client takes part in every one of the {total} rounds; where a row counts the rounds taken part in, less"
+            " for one that is drawn less often"
+        )
     else:
         condition = (
             f"if no client takes part in more than {limit} of the {total} rounds, which the sampler must enforce"

@@ -95,5 +95,6 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
     if result["seeded"]:
         click.echo("not private: seeded")
     click.echo(f"run: {result['run']}")
-    other = "fed-cdp" if result["method"] == "fedavg" else "fedavg"
-    click.echo(f"next: fedveil run {other} --set data.name={result['data']}, or any other of `fedveil methods`")
+    click.echo(
+        f"next: fedveil account {result['run']}, fedveil show {result['run']}, or any other of `fedveil methods`"
+    )

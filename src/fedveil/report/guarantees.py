@@ -63,10 +63,13 @@ def client_lines(own: Mapping[str, Any]) -> list[str]:
 def claim_lines(claims: Sequence[Cell]) -> list[str]:
     """What the papers say, never without the difference."""
     return [
-        f"claimed: {claim['unit']} × {claim['view']} ε = {claim['epsilon']:.4g} ({claim['source']})."
-        f" {claim['difference']}"
+        f"claimed: {claim['unit']} × {claim['view']} ε = {_claimed(claim)} ({claim['source']}). {claim['difference']}"
         for claim in claims
     ]
+
+
+def _claimed(claim: Cell) -> str:
+    return "∞" if claim["epsilon"] == "inf" else f"{claim['epsilon']:.4g}"
 
 
 def draw_curves(path: Path, rounds: Sequence[int], curves: Mapping[str, Sequence[float]], title: str) -> None:
