@@ -83,7 +83,7 @@ def prepare(
         condition = f"over {total} rounds, in all of which every client takes part"
     elif participation is None:
         condition = (
-            f"if a client takes part in every one of the {total} rounds; where a row counts the rounds taken part in, less"
+            f"if a client takes part in every one of the {total} rounds; where a row counts rounds taken part in, less"
             " for one that is drawn less often"
         )
     else:
