@@ -9,8 +9,7 @@ from typing import Any
 
 from fedveil.accounting.budget import Budget, largest
 from fedveil.accounting.guarantees import Guarantee
-from fedveil.accounting.plan import prepare
-from fedveil.accounting.table import worst_of
+from fedveil.accounting.plan import plan
 from fedveil.core.checks import one_of
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population
@@ -48,10 +47,8 @@ def calibrate(
     one_of("solve", solve, ("noise", "rounds", "cohort"))
 
     def evaluate(candidate: Method) -> Guarantee:
-        exposures, setting = prepare(
-            candidate, population, layers, delta=target.delta, participation=participation, copies=copies
-        )
-        return worst_of(exposures, setting, target.unit, target.view)
+        promised = plan(candidate, population, layers, delta=target.delta, participation=participation, copies=copies)
+        return promised.of(target.unit, target.view)
 
     if solve == "noise":
         found = _noise(method, target, evaluate)

@@ -11,8 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fedveil.accounting import tradeoff
-from fedveil.accounting.plan import prepare
-from fedveil.accounting.table import worst_of
+from fedveil.accounting.plan import plan
 from fedveil.accounting.tradeoff import Curve
 from fedveil.core.types import Population, Unit, View
 from fedveil.method import Method
@@ -65,9 +64,9 @@ def epsilon_over_rounds(
     rounds = sorted({int(r) for r in np.linspace(1, method.rounds, min(points, method.rounds))})
     found: dict[View, list[float]] = {view: [] for view in View}
     for count in rounds:
-        exposures, setting = prepare(method, population, layers, delta=delta, rounds=count)
+        table = plan(method, population, layers, delta=delta, rounds=count)
         for view in View:
-            found[view].append(worst_of(exposures, setting, unit, view).epsilon)
+            found[view].append(table.of(unit, view).epsilon)
     return tuple(rounds), {view: tuple(values) for view, values in found.items()}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fedveil.accounting.events import total_multiplier
 from fedveil.accounting.exposure import Crowd, Exposure, Round, Rounds
 from fedveil.accounting.guarantees import check_delta
-from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, SEEDED, SINGLE_PRECISION, Setting, Table, build_table
+from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, SEEDED, SINGLE_PRECISION, Setting, Table
 from fedveil.core.checks import count
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt
@@ -39,38 +39,6 @@ def plan(
     `excluding` says that a budget may leave single clients out of later rounds. `strict` promises nothing where a
     clipping bound is read from the data without noise.
     """
-    exposures, setting = prepare(
-        method,
-        population,
-        layers,
-        delta=delta,
-        rounds=rounds,
-        participation=participation,
-        copies=copies,
-        seeded=seeded,
-        secondary=secondary,
-        excluding=excluding,
-        strict=strict,
-    )
-    position = {exposure.records: index for index, exposure in enumerate(exposures)}
-    return build_table(exposures, tuple(position[records] for records in population.records), setting)
-
-
-def prepare(
-    method: Method,
-    population: Population,
-    layers: int,
-    *,
-    delta: float,
-    rounds: int | None = None,
-    participation: int | None = None,
-    copies: int = 1,
-    seeded: bool = False,
-    secondary: bool = False,
-    excluding: bool = False,
-    strict: bool = False,
-) -> tuple[tuple[Exposure, ...], Setting]:
-    """What `plan` computes its cells from: one exposure for each distinct number of records, and the setting."""
     total = method.rounds if rounds is None else rounds
     participation = method.cohort.most if participation is None else participation
     _check(method, population, total, layers, delta, participation, copies)
@@ -92,7 +60,8 @@ def prepare(
         )
     limited = excluding or participation is not None
     setting = _setting(method, population, delta, limited, copies, seeded, secondary, condition, strict)
-    return tuple(exposures), setting
+    position = {exposure.records: index for index, exposure in enumerate(exposures)}
+    return Table(setting, tuple(exposures), tuple(position[records] for records in population.records))
 
 
 def replay(
@@ -141,7 +110,7 @@ def replay(
     condition = f"spent in {rounds} rounds, from receipts"
     limited = excluding or participation is not None or not faithful  # claims no amplification by hidden draws
     setting = _setting(method, population, delta, limited, copies, seeded, secondary, condition, strict)
-    return build_table(tuple(exposures), tuple(exposure_of), setting)
+    return Table(setting, tuple(exposures), tuple(exposure_of))
 
 
 def _took_part(

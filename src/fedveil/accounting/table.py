@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fedveil.accounting import compose
 from fedveil.accounting.exposure import Crowd, Exposure, Route, Unprotected, routes
@@ -33,12 +34,16 @@ class Setting:
 
 @dataclass(frozen=True)
 class Table:
-    """ε(δ) over unit × view. `guarantees` holds the worst case over clients, `client` each client's own."""
+    """ε(δ) over unit × view. `guarantees` holds the worst case over clients, `client` each client's own.
 
-    guarantees: tuple[Guarantee, ...]
+    `exposures` are the distinct ones, `exposure_of` says which is each client's. A cell is computed when it is asked
+    for; `stated` holds cells that were computed and worded elsewhere.
+    """
+
     setting: Setting
     exposures: tuple[Exposure, ...]
     exposure_of: tuple[int, ...]
+    stated: tuple[Guarantee, ...] = ()
 
     @property
     def delta(self) -> float:
@@ -46,7 +51,15 @@ class Table:
 
     def of(self, unit: Unit, view: View) -> Guarantee:
         """The worst case over clients."""
-        return next(found for found in self.guarantees if (found.unit, found.view) == (unit, view))
+        for found in self.stated:
+            if (found.unit, found.view) == (unit, view):
+                return found
+        return worst_of(self.exposures, self.setting, unit, view)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """All cells, record by record and then client by client."""
+        return tuple(self.of(unit, view) for unit in Unit for view in View)
 
     def client(self, client: int, unit: Unit, view: View) -> Guarantee:
         """One client's own guarantee."""
@@ -64,12 +77,6 @@ class Table:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.guarantees))
-
-
-def build_table(exposures: tuple[Exposure, ...], exposure_of: tuple[int, ...], setting: Setting) -> Table:
-    """`exposures` are the distinct ones, `exposure_of` says which is each client's; the worst makes the table."""
-    cells = tuple(worst_of(exposures, setting, unit, view) for unit in Unit for view in View)
-    return Table(cells, setting, exposures, exposure_of)
 
 
 def worst_of(exposures: tuple[Exposure, ...], setting: Setting, unit: Unit, view: View) -> Guarantee:

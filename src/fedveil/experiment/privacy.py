@@ -141,7 +141,7 @@ def _stating_copies(table: Callable[[int], Table], copies: int) -> Table:
             words = f"speaks of one client's copy; {words}, and for all copies together ε = {together:.4g}"
         return replace(cell, caveats=tuple(words if caveat == NO_COPIES else caveat for caveat in cell.caveats))
 
-    return replace(one, guarantees=tuple(map(stated, one.guarantees)))
+    return replace(one, stated=tuple(map(stated, one.guarantees)))
 
 
 def claimed(prepared: Prepared, delta: float) -> tuple[Claim, ...]:
