@@ -2,7 +2,8 @@
 
 `make bench` runs it. Both steal the same gradients, start from the same seeds, minimise the same distance with the same
 history, and make the same number of updates; the peer does it the way attacks are published. The two are
-interleaved; one after another takes a sample of the victims, and times are per victim. Results go to benchmarks/results/attacks.json.
+interleaved; one after another takes a sample of the victims, and times are per victim. Results go to
+benchmarks/results/attacks.json.
 """
 
 from __future__ import annotations
