@@ -25,6 +25,7 @@ from fedveil.parts.compression import Prune
 from fedveil.parts.local import LocalTraining
 from fedveil.parts.personal import Attention, Identity, Interpolated, Personalisation
 from fedveil.parts.stopping import Stop
+from fedveil.zoo import ZOO, named
 
 NOISY = Gaussian(clip=Clip(Linear(6.0, 2.0), by="layer"), sigma=6.0, noise="row")
 
@@ -193,3 +194,16 @@ def test_mechanisms_are_declared_in_the_order_in_which_they_act_with_the_bound_o
     declared = method.declare(0, 500, 2, 100, bound=7.0)
     assert [one.place for one in declared] == ["example", "upload", "server"]
     assert [one.bound for one in declared] == [6.0, 2.0, 7.0]
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_steady_method_declares_the_same_in_every_round_and_no_other_does(name: str) -> None:
+    method = named(name)
+    declared = {(method.declare(round, 500, 3, 1000), method.cohort.at(round, method.rounds)) for round in range(100)}
+    changing = {"fed-cdp-decay", "ldp-sgd-poly", "ldp-sgd-median"}
+    assert method.steady == (name not in changing)
+    assert (len(declared) == 1) == method.steady
+
+
+def test_a_growing_cohort_is_not_steady() -> None:
+    assert not Method(cohort=FixedSize(10, growth=Linear(1.0, 3.0))).steady

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Sampling, Unit
-from fedveil.mechanisms.adaptive import CohortMedian
+from fedveil.mechanisms.adaptive import CohortMedian, Quantile
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
-from fedveil.mechanisms.schedules import Schedule, check_values
+from fedveil.mechanisms.schedules import Constant, Schedule, check_values
 from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
@@ -104,6 +104,14 @@ class Method:
     def adaptive_clip(self) -> Clip | None:
         """The clip whose bound follows the norms, if there is one."""
         return next((found.clip for found in self.mechanisms.values() if found.adaptive is not None), None)
+
+    @property
+    def steady(self) -> bool:
+        """Whether it declares the same in every round: no schedule changes, and norms are reported always or never."""
+        schedules = [getattr(self.cohort, "growth", None)]
+        for mechanism in self.mechanisms.values():
+            schedules += [mechanism.course, mechanism.clip.bound]
+        return all(isinstance(found, Constant | Quantile | CohortMedian | None) for found in schedules)
 
     def local_steps(self, records: int) -> int:
         """L for a client that holds `records` records."""

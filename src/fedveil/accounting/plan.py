@@ -45,7 +45,7 @@ def plan(
     limit = total if participation is None else min(participation, total)
     exposures = []
     for records in sorted(set(population.records)):
-        declared = _grouped(_round(method, round, records, layers, population.clients) for round in range(total))
+        declared = _declared(method, range(total), records, layers, population.clients)
         exposures.append(Exposure(records, _costliest(declared, limit), declared, frozenset(method.mechanisms)))
     if isinstance(method.cohort, Everyone) or total <= 1:
         condition = f"over {total} rounds, in all of which every client takes part"
@@ -94,7 +94,7 @@ def replay(
     if any(not 0 <= round < rounds for round in begun) or not set(range(rounds)) <= set(begun):
         raise FedveilError(f"attempts: they are not those of the {rounds} rounds that ran")
     by_size = {
-        records: _grouped(_round(method, round, records, layers, population.clients) for round in begun)
+        records: _declared(method, begun, records, layers, population.clients)
         for records in sorted(set(population.records))
     }
     distinct: dict[tuple[int, Rounds], int] = {}
@@ -165,12 +165,15 @@ def _follows_norms(method: Method, place: str) -> bool:
     return mechanism is not None and mechanism.adaptive is not None
 
 
+def _declared(method: Method, rounds: Sequence[int], records: int, layers: int, clients: int) -> Rounds:
+    """What the method declares for these rounds, equal ones counted; where nothing changes, one stands for all."""
+    if method.steady and rounds:
+        return ((_round(method, rounds[0], records, layers, clients), len(rounds)),)
+    return tuple(Counter(_round(method, round, records, layers, clients) for round in rounds).items())
+
+
 def _round(method: Method, round: int, records: int, layers: int, clients: int) -> Round:
     return Round(method.declare(round, records, layers, clients), method.cohort.at(round, method.rounds))
-
-
-def _grouped(rounds: Iterable[Round]) -> Rounds:
-    return tuple(Counter(rounds).items())
 
 
 def _costliest(rounds: Rounds, limit: int) -> Rounds:
