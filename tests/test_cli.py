@@ -24,7 +24,7 @@ CANCER = ["--set", "data.name=cancer", "--seed", "1"]
 
 def fedveil(*arguments: str, cwd: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fedveil.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600, check=False, **options)
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
@@ -225,7 +225,7 @@ def test_ctrl_c_says_how_to_go_on_exits_with_130_and_loses_nothing(tmp_path: Pat
     process = start("run", "fedavg", *CANCER, "--rounds", "60", "--workers", "2", "--out", "cut", cwd=tmp_path)
     wait_for_rounds(tmp_path / "cut/events.jsonl", 3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert "fedveil resume cut" in err
@@ -243,14 +243,14 @@ def test_a_killed_run_leaves_no_workers_behind_and_resumes_to_the_same_model(tmp
         workers = children(process.pid)
         assert len(workers) == 2
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
         for _ in range(100):
             if not any(alive(worker) for worker in workers):
                 break
             time.sleep(0.05)
         assert not any(alive(worker) for worker in workers)
         process = start("resume", "cut", "--workers", "2", cwd=tmp_path)
-    process.communicate(timeout=120)
+    process.communicate(timeout=600)
     assert process.returncode == 0
     assert fedveil("run", "fed-cdp", *CANCER, "--rounds", "40", "--out", "whole", cwd=tmp_path).returncode == 0
     assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
@@ -263,13 +263,13 @@ def kill_at_random(tmp_path: Path, kills: int) -> None:
     for _ in range(kills):
         process = start(*command, cwd=tmp_path)
         before = published(tmp_path / "cut")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while published(tmp_path / "cut") == before and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(moments.random() * 0.3)
         assert process.poll() is None, process.communicate()[1]
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
         rounds = published(tmp_path / "cut")
         assert rounds > before
         with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
@@ -331,4 +331,4 @@ def test_a_closed_output_is_no_traceback(tmp_path: Path) -> None:
     assert process.stderr is not None
     assert "Traceback" not in process.stderr.read()
     process.stderr.close()
-    process.wait(timeout=30)
+    process.wait(timeout=300)

@@ -101,6 +101,6 @@ def test_an_interrupted_audit_ends_with_130(tmp_path: Path) -> None:
                 break
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors.strip() == "fedveil: interrupted"
