@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,10 @@ from fedveil.data.dataset import Dataset, Examples, from_tensors
 
 settings.register_profile("fedveil", deadline=None, derandomize=True)
 settings.load_profile("fedveil")
+
+# A shell starts background jobs with Ctrl-C ignored, and so would be every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
