@@ -180,24 +180,30 @@ def world(clients: int, features: int, rule: Interpolated | Identity) -> tuple[t
     return (method, Job(method, model, sites, examples, Streams.from_seed(1)), layout), layout.vector(model)
 
 
+def storages() -> dict[int, int]:
+    """How many numbers every tensor's memory holds, by its address."""
+    tensors = [thing for thing in gc.get_objects() if type(thing) is Tensor]
+    return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // 4 for t in tensors}
+
+
 class Weighed(PersonalModels):
     """Notes how many numbers live in tensors of the size of models whenever models are stored."""
 
     size: int
     most: int = 0
+    others: frozenset[int] = frozenset()  # what was there before
 
     def keep(self, round: int, shared: Tensor, uploads: Uploads) -> None:
         super().keep(round, shared, uploads)
         if round == 1 and uploads.clients[0] % 7 == 0:  # everybody has a model by now; looking takes its time
-            tensors = [thing for thing in gc.get_objects() if type(thing) is Tensor]
-            stored = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() // 4 for t in tensors}
+            stored = {where: size for where, size in storages().items() if where not in self.others}
             self.most = max(self.most, sum(size for size in stored.values() if size % self.size == 0))
 
 
 def test_the_models_of_two_thousand_clients_are_never_all_in_memory(tmp_path: Path) -> None:
     (method, job, layout), start = world(2_000, 199, Interpolated(0.5))
     models = Weighed(method.personal, tmp_path)
-    models.size = layout.size
+    models.size, models.others = layout.size, frozenset(storages())
     with LocalRuntime(job, workers=1, chunk=20) as runtime:
         state = initial_state(method, start)
         for closed in rounds(method, state, job.sites.population, layout, runtime, job.streams, personal=models):
