@@ -10,7 +10,7 @@ import pytest
 from fedveil.accounting import Budget, calibrate, plan
 from fedveil.accounting.budget import charge, eligible, may_spend, round_cost, rounds_left, spent_delta, spent_epsilon
 from fedveil.accounting.compose import Composition, certify
-from fedveil.accounting.exposure import Crowd, Round
+from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population, Unit, View
 from fedveil.method import Method

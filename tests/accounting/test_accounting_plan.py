@@ -11,8 +11,9 @@ import pytest
 
 from fedveil import zoo
 from fedveil.accounting import Budget, calibrate, compose, exceeded, plan, replay
-from fedveil.accounting.exposure import Crowd, Exposure, Round, Route, Unprotected, routes
+from fedveil.accounting.exposure import Route, Unprotected, routes
 from fedveil.accounting.guarantees import Guarantee, Relation
+from fedveil.accounting.participation import Crowd, Exposure, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt, Sampling, Unit, View
 from fedveil.method import Method

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
-from fedveil.accounting.exposure import Crowd, Exposure, Round, Unprotected, routes
+from fedveil.accounting.exposure import Unprotected, routes
 from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.accounting.participation import Crowd, Exposure, Round
 from fedveil.accounting.table import vacuous
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View

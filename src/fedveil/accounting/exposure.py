@@ -32,21 +32,9 @@ from fedveil.accounting.events import (
     total_multiplier,
 )
 from fedveil.accounting.guarantees import Relation
+from fedveil.accounting.participation import Crowd, Exposure, Participation, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Unit, View
-from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
-
-
-@dataclass(frozen=True)
-class Round:
-    """What was declared for a round, and how its cohort was drawn."""
-
-    declarations: tuple[Declaration, ...]
-    cohort: Cohort
-
-
-Rounds = tuple[tuple[Round, int], ...]
-"""Rounds, with the number of such rounds."""
 
 HIDDEN = (
     "who takes part is decided by coins that this view never sees; ε holds over those coins, and not for a client known"
@@ -60,55 +48,6 @@ SUMMED = "counts on the noise of the other clients in the cohort, who must add t
 LEAKED = (
     "NOT private as it stands: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
 )
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """All clients, and what is known of how they are drawn.
-
-    `limited`: some clients may be left out (a limit of rounds, a budget), so the draws depend on one another and no
-    amplification is claimed. `mixing`: clients are sent mixtures of single clients' models.
-    """
-
-    clients: int
-    limited: bool = False
-    mixing: bool = False
-
-
-@dataclass(frozen=True)
-class Participation:
-    """How clients come to take part in one round: `chance` p where hidden coins decide it, else None.
-
-    `size` is the number m of a cohort whose size is fixed, of K; only views that see no single upload can use it.
-    """
-
-    chance: float | None
-    size: int | None
-    clients: int
-
-    @staticmethod
-    def of(cohort: Cohort, crowd: Crowd) -> Participation:
-        if isinstance(cohort, Everyone):
-            return Participation(None, None if crowd.limited else crowd.clients, crowd.clients)
-        if crowd.limited or cohort.most is not None:
-            return Participation(None, None, crowd.clients)
-        if isinstance(cohort, PoissonCohort):
-            chance = cohort.rate if cohort.rate < 1 else None
-            return Participation(chance, None if chance else crowd.clients, crowd.clients)
-        return Participation(None, cohort.size if isinstance(cohort, FixedSize) else None, crowd.clients)
-
-
-@dataclass(frozen=True)
-class Exposure:
-    """One client: its number of records, the rounds it took part in, and the rounds it could have been drawn for.
-
-    `places` are where the method adds noise, which also says so of a client that has not taken part yet.
-    """
-
-    records: int
-    took_part: Rounds
-    all_rounds: Rounds
-    places: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from fedveil.accounting.events import total_multiplier
-from fedveil.accounting.exposure import Crowd, Exposure, Round, Rounds
 from fedveil.accounting.guarantees import check_delta
+from fedveil.accounting.participation import Crowd, Exposure, Round, Rounds
 from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, SEEDED, SINGLE_PRECISION, Setting, Table
 from fedveil.core.checks import count
 from fedveil.core.errors import FedveilError

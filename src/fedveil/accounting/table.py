@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fedveil.accounting import compose
-from fedveil.accounting.exposure import Crowd, Exposure, Route, Unprotected, routes
+from fedveil.accounting.exposure import Route, Unprotected, routes
 from fedveil.accounting.guarantees import VACUOUS, Guarantee, Relation, Secondary
+from fedveil.accounting.participation import Crowd, Exposure
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 

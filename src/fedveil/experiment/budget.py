@@ -7,7 +7,7 @@ from functools import cache
 
 from fedveil.accounting.budget import Budget, charge, costs_everybody, may_spend, round_cost
 from fedveil.accounting.compose import Composition, certify
-from fedveil.accounting.exposure import Crowd, Round
+from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
 from fedveil.experiment.prepare import Prepared

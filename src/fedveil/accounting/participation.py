@@ -1,0 +1,69 @@
+"""Who takes part in which rounds, as far as it is known: what one client went through, and how cohorts are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedveil.core.types import Declaration
+from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
+
+
+@dataclass(frozen=True)
+class Round:
+    """What was declared for a round, and how its cohort was drawn."""
+
+    declarations: tuple[Declaration, ...]
+    cohort: Cohort
+
+
+Rounds = tuple[tuple[Round, int], ...]
+"""Rounds, with the number of such rounds."""
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """All clients, and what is known of how they are drawn.
+
+    `limited`: some clients may be left out (a limit of rounds, a budget), so the draws depend on one another and no
+    amplification is claimed. `mixing`: clients are sent mixtures of single clients' models.
+    """
+
+    clients: int
+    limited: bool = False
+    mixing: bool = False
+
+
+@dataclass(frozen=True)
+class Participation:
+    """How clients come to take part in one round: `chance` p where hidden coins decide it, else None.
+
+    `size` is the number m of a cohort whose size is fixed, of K; only views that see no single upload can use it.
+    """
+
+    chance: float | None
+    size: int | None
+    clients: int
+
+    @staticmethod
+    def of(cohort: Cohort, crowd: Crowd) -> Participation:
+        if isinstance(cohort, Everyone):
+            return Participation(None, None if crowd.limited else crowd.clients, crowd.clients)
+        if crowd.limited or cohort.most is not None:
+            return Participation(None, None, crowd.clients)
+        if isinstance(cohort, PoissonCohort):
+            chance = cohort.rate if cohort.rate < 1 else None
+            return Participation(chance, None if chance else crowd.clients, crowd.clients)
+        return Participation(None, cohort.size if isinstance(cohort, FixedSize) else None, crowd.clients)
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """One client: its number of records, the rounds it took part in, and the rounds it could have been drawn for.
+
+    `places` are where the method adds noise, which also says so of a client that has not taken part yet.
+    """
+
+    records: int
+    took_part: Rounds
+    all_rounds: Rounds
+    places: frozenset[str] = frozenset()
