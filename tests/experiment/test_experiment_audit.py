@@ -13,7 +13,8 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.engine import client, server, updates
-from fedveil.experiment.audit import Audit, audit
+from fedveil.experiment.audit import audit
+from fedveil.experiment.audit_result import Audit
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.noise import NoiseSource
 

@@ -6,16 +6,16 @@ import math
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedveil.accounting.guarantees import Guarantee, Relation, plain_number
+from fedveil.accounting.guarantees import Guarantee, Relation
 from fedveil.accounting.table import Table, worst_of
 from fedveil.accounting.tradeoff import epsilon_of_mean
-from fedveil.attacks.audit_bounds import Coins, Evidence, check_confidence, evidence, worst_excess
+from fedveil.attacks.audit_bounds import Coins, Evidence, check_confidence, evidence
 from fedveil.attacks.audit_canaries import Records, check_canaries, craft, directions, place_clients, place_records
 from fedveil.attacks.audit_views import (
     ClientInModels,
@@ -34,6 +34,7 @@ from fedveil.engine.client import check_taps
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.personal import PersonalModels
 from fedveil.engine.server import ServerState
+from fedveil.experiment.audit_result import Audit
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.privacy import promised, spent
 from fedveil.experiment.spec import resolve
@@ -47,77 +48,6 @@ CANARIES = 1000
 
 OTHER_DELTAS = (1e-3, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Where else the verified curve ε(δ) is compared with what the adversary could do."""
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What an adversary could show about a run, beside what was verified of it."""
-
-    method: str
-    data: str
-    unit: Unit
-    view: View
-    rounds: int
-    canaries: int
-    found: Evidence
-    verified: Guarantee
-    curve: tuple[tuple[float, float], ...]  # (δ, verified ε) at the other δ
-    gaussian: float | None  # ε at δ if the mechanism is Gaussian, as it declares
-    seeded: bool
-
-    @property
-    def epsilon_lower(self) -> float:
-        return self.found.epsilon()
-
-    @property
-    def refuted(self) -> tuple[float, float, float] | None:
-        """(δ, lower, verified) where the verified curve is most clearly broken; None where it holds."""
-        if not self.verified.finite:
-            return None
-        at = (self.verified.delta, self.verified.epsilon)
-        broken = worst_excess(self.found, [at])
-        if broken is None and self.gaussian is not None and self.gaussian > self.verified.epsilon + 1e-6:
-            broken = (at[0], self.gaussian, at[1])
-        return broken or worst_excess(self.found, self.curve)
-
-    @property
-    def holds(self) -> bool:
-        return self.refuted is None
-
-    def to_dict(self) -> dict[str, Any]:
-        refuted = self.refuted
-        return {
-            "method": self.method,
-            "data": self.data,
-            "unit": str(self.unit),
-            "view": str(self.view),
-            "rounds": self.rounds,
-            "canaries": self.canaries,
-            "confidence": self.found.confidence,
-            "epsilon_lower": self.epsilon_lower,
-            "epsilon_lower_if_gaussian": self.gaussian,
-            "epsilon_verified": plain_number(self.verified.epsilon),
-            "delta": self.verified.delta,
-            "relation": str(self.verified.relation),
-            "promised": self.verified.finite,
-            "holds": self.holds,
-            "refuted": None
-            if refuted is None
-            else dict(zip(("delta", "epsilon_lower", "epsilon_verified"), refuted, strict=True)),
-            "seeded": self.seeded,
-            "details": {
-                "statistics": "independent trials and one run" if self.found.points else "one run",
-                "verified_composition": self.verified.composition,
-                "reason": self.verified.reason,
-                "guesses": [asdict(guessed) for guessed in self.found.one_run],
-                "points": [asdict(point) for point in self.found.points],
-                "mean_lower": self.found.mean,
-                "curve": [
-                    {"delta": delta, "epsilon_lower": self.found.epsilon(delta), "epsilon_verified": epsilon}
-                    for delta, epsilon in self.curve
-                ],
-            },
-        }
 
 
 def audit(
