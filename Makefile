@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test test-all lint bench clean
+.PHONY: install demo test test-all lint docs bench clean
 
 install: $(STAMP)
 
@@ -29,6 +29,10 @@ test: lint
 test-all: lint
 	$(BIN)/pytest -m ''
 
+docs: install
+	$(BIN)/mkdocs build --strict
+	@echo "open site/index.html"
+
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/steps.py
@@ -38,4 +42,4 @@ bench: install
 	$(BIN)/python benchmarks/accounting.py
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

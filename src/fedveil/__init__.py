@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from fedveil.core.errors import FedveilError
     from fedveil.data.dataset import Dataset, Examples, from_tensors, load
     from fedveil.experiment.attack import attack
+    from fedveil.experiment.audit import audit
+    from fedveil.experiment.privacy import account
     from fedveil.experiment.run import Result, resume, run
     from fedveil.experiment.spec import Spec, resolve
     from fedveil.method import Method
@@ -22,7 +24,9 @@ __all__ = [
     "Method",
     "Result",
     "Spec",
+    "account",
     "attack",
+    "audit",
     "from_tensors",
     "load",
     "resolve",
@@ -34,6 +38,8 @@ _HOMES = {
     "core.errors": ("FedveilError",),
     "data.dataset": ("Dataset", "Examples", "from_tensors", "load"),
     "experiment.attack": ("attack",),
+    "experiment.audit": ("audit",),
+    "experiment.privacy": ("account",),
     "experiment.run": ("Result", "resume", "run"),
     "experiment.spec": ("Spec", "resolve"),
     "method": ("Method",),

@@ -1,0 +1,31 @@
+"""Ten thousand phones train one model; a reader of it can't tell whether any one phone took part.
+
+The unit is a whole client: all that a phone holds is about its owner. The operator is trusted with the updates, the
+public gets the model, so the noise comes once, at the server, on the sum. Each phone joins a round by its own coin,
+and nobody outside learns who did: that, and the thousand others of each round, is what the noise is shared with.
+"""
+
+import sys
+
+import fedveil
+from fedveil.core.types import Unit, View
+
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+
+PHONES = {
+    "data": {"name": "mnist", "clients": 10_000, "records": 5, "partition": "random"},
+    "cohort.rate": 0.1,
+    "batch": {"kind": "all"},
+    "local": {"steps": 10, "rate": 0.2},
+    "stop.rounds": ROUNDS,
+    "privacy": {"epsilon": 4.0, "delta": 1e-5, "unit": "client", "view": "released", "calibrate": True},
+}
+CELL = Unit.CLIENT, View.RELEASED
+
+promise = fedveil.account("geyer-private", PHONES).promised
+print(f"promised to a phone, against readers of the model: {promise.of(*CELL)}")
+print(f"to a phone, against the server: {promise.of(Unit.CLIENT, View.SERVER)}")
+
+result = fedveil.run("geyer-private", PHONES, seed=1)
+print(f"accuracy {result.accuracy:.3f} after {result.rounds} rounds of about 1,000 phones")
+print(f"spent, from the receipts: {fedveil.account(result.run).spent.of(*CELL)}")
