@@ -8,10 +8,12 @@ from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.parts.cohorts import Everyone, FixedSize
 
-PLACES = {
-    "example": ("each example's gradient, on the client", "gradient"),
-    "upload": ("each finished update, on the client", "update"),
-    "server": ("the sum of the updates, at the server", "update"),
+NOISED = {
+    ("example", "row"): "on each example's gradient, on the client",
+    ("example", "sum"): "once on each batch's sum of gradients, on the client",
+    ("upload", "sum"): "on each finished update, on the client",
+    ("server", "row"): "for every update of the round, on their sum, at the server",
+    ("server", "sum"): "once on the sum of the round's updates, at the server",
 }
 
 
@@ -30,9 +32,10 @@ def clip_words(spec: Spec) -> list[str]:
     """What is clipped and noised where."""
     found = []
     for place, mechanism in spec.method.mechanisms.items():
-        what, thing = PLACES[place]
-        noise = f"noise of σ = {mechanism.sigma:g} bounds" if mechanism.sigma else "no noise"
-        found.append(f"Clipping: every {thing} at {_bound(mechanism, spec.method.rounds)}; {noise} on {what}.")
+        thing = "example's gradient" if place == "example" else "update"
+        where = NOISED[place, mechanism.noise]
+        noise = f"noise of σ = {mechanism.sigma:.4g} times that, {where}" if mechanism.sigma else "no noise"
+        found.append(f"Every {thing} is clipped at {_bound(mechanism, spec.method.rounds)}; {noise}.")
     return found or ["Nothing is clipped and no noise is added."]
 
 

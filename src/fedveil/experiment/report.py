@@ -28,6 +28,7 @@ from fedveil.experiment.terms import Terms
 from fedveil.report.page.facts import Attack, Clients, Options, Run, Theft
 from fedveil.report.page.page import page
 from fedveil.report.page.scale import Point, chosen
+from fedveil.report.page.words import delta_word
 from fedveil.zoo import ZOO
 
 MOST_RUNS = 50
@@ -197,7 +198,8 @@ def _stored_cells(found: Reading) -> tuple[dict[str, Any], ...] | None:
 def _about(found: Reading) -> dict[str, str]:
     words = {"begun": "created", "fedveil": "fedveil", "python": "python", "torch": "torch"}
     words |= {"dp-accounting": "dp_accounting", "randomness": "randomness"}
-    return {name: str(found.about[key]) for name, key in words.items() if key in found.about}
+    told = {name: str(found.about[key]) for name, key in words.items() if key in found.about}
+    return told | ({"begun": told["begun"].replace("T", " ").replace("+00:00", " UTC")} if "begun" in told else {})
 
 
 # ε over rounds
@@ -213,7 +215,7 @@ def _course(
     alike: dict[tuple[Any, ...], list[Guarantee]] = {}
     for found_cell in shown.guarantees:
         if found_cell.finite:
-            key = (found_cell.unit, found_cell.relation, found_cell.composition, found_cell.epsilon)
+            key = (found_cell.unit, found_cell.relation, found_cell.composition, f"{found_cell.epsilon:.6g}")
             alike.setdefault(key, []).append(found_cell)
     book = found.book
     lines = []
@@ -269,7 +271,8 @@ def _left(found: Reading, terms: Terms) -> tuple[tuple[int, ...] | None, str]:
             return None, "Nothing limits how often a client is drawn: no limit of rounds and no budget was set."
         taken = Counter(client for _, cohort in past for client in cohort)
         return tuple(max(most - taken[client], 0) for client in range(terms.population.clients)), limit.strip()
-    words = f"{limit}No client may pass ε = {budget.epsilon:g} of {budget.unit} × {budget.view} at δ = {budget.delta:g}"
+    words = f"{limit}No client may pass ε = {budget.epsilon:g} of {budget.unit} × {budget.view}"
+    words += f" at δ = {delta_word(budget.delta)}"
     try:
         left = Budgeted(terms, budget, past).left(min(found.published, method.rounds - 1))
     except FedveilError as error:

@@ -43,8 +43,8 @@ def line_chart(chart: Chart) -> Markup:
     """A figure with legend and table; in words alone where there is nothing to draw."""
     lines = [(line, finite(line.points)) for line in chart.lines]
     drawn = [(line, points) for line, points in lines if points]
-    caption = tag("figcaption", chart.title, tag("span", chart.remark, class_="small"))
     if not drawn:
+        caption = tag("figcaption", chart.title, tag("span", chart.remark, class_="small"))
         return tag("figure", caption, paragraph("Nothing was measured that could be drawn.", class_="muted"))
     values = [y for _, points in drawn for _, y in points]
     if chart.limit is not None and drawable(chart.limit[0]):
@@ -52,6 +52,8 @@ def line_chart(chart: Chart) -> Markup:
     across = linear([x for _, points in drawn for x, _ in points], LEFT, WIDTH - RIGHT, whole=True)
     make = spread if chart.logarithmic else linear
     up = make(values, HEIGHT - BOTTOM, TOP) if make is spread else linear(values, HEIGHT - BOTTOM, TOP, zero=chart.zero)
+    remark = f"{chart.remark} The scale is logarithmic." if up.logarithmic else chart.remark
+    caption = tag("figcaption", chart.title, tag("span", remark, class_="small"))
     marks = [_path(points, across, up, index) for index, (_, points) in enumerate(drawn)]
     if chart.limit is not None and drawable(chart.limit[0]):
         marks.append(_limit(*chart.limit, up))

@@ -86,12 +86,12 @@ def _theft(theft: Theft, threshold: Any) -> Markup:
             tag(
                 "div",
                 _image(theft.truth, f"A training record of client {theft.client}"),
-                "the record",
+                "record",
             ),
             tag(
                 "div",
                 _image(theft.found, f"What the attacker made of it: {verdict}, RMSE {theft.rmse:.3g}"),
-                "what was stolen",
+                "stolen",
             ),
             class_="pair",
         ),

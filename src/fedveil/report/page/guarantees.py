@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fedveil.report.page.facts import Cell, Options, Run
 from fedveil.report.page.markup import Markup, details, join, listing, paragraph, table, tag
-from fedveil.report.page.words import WHO, cell_of, epsilon_word, shared_caveats
+from fedveil.report.page.words import WHO, cell_of, delta_word, epsilon_word, shared_caveats, value_of
 
 TERMS = (
     ("record, client", "of what a guarantee speaks: one example of one client, or everything that one client holds"),
@@ -26,26 +28,42 @@ def guarantees(run: Run, options: Options) -> Markup:
     if cells is None:
         return paragraph("Neither what is promised nor what was spent is known.")
     shared = shared_caveats(cells)
+    some = any(cell["epsilon"] != "inf" for cell in cells)
     both = run.spent is not None and run.promised is not None and not options.release
     headings = ["Of what × against whom", "ε" if not both else "ε spent", *(["ε promised"] if both else [])]
     headings += ["Composition, or why there is none", "What it rests on besides"]
-    rows = [_row(cell, run, shared, both) for cell in cells]
-    title = f"{'Spent' if both else 'Guaranteed'} at δ = {run.delta:g}, worst case over clients"
+    rows = [_row(alike, run, shared, both) for alike in _alike(cells, run.promised or ())]
+    title = f"{'Spent' if both else 'Guaranteed'} at δ = {delta_word(run.delta)}, worst case over clients"
     found = [
         table(title, headings, rows, class_="wide"),
-        tag("p", "All of it rests on:"),
-        listing(shared) if shared else None,
+        *([paragraph("All of it rests on:"), listing(shared)] if shared and some else []),
         _claims(run),
         details("What the words mean", _terms()),
     ]
     return join(found)
 
 
-def _row(cell: Cell, run: Run, shared: list[str], both: bool) -> list[str]:
-    name = join([f"{cell['unit']} × {cell['view']}", tag("span", WHO[cell["view"]][0], class_="who")])
-    values = [
-        tag("span", epsilon_word(cell["epsilon"]), class_="epsilon none" if cell["epsilon"] == "inf" else "epsilon")
-    ]
+def _alike(cells: Sequence[Cell], promised: Sequence[Cell]) -> list[list[Cell]]:
+    """Cells of one unit that say the same in everything stand in one row."""
+    found: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        other = cell_of(promised, cell["unit"], cell["view"])
+        values = [epsilon_word(each["epsilon"]) for each in (cell, other) if each is not None]
+        words = [str(cell[key]) for key in ("unit", "relation", "composition", "accountant", "reason")]
+        found.setdefault((*values, *words, *cell["caveats"]), []).append(cell)
+    return list(found.values())
+
+
+def _row(alike: Sequence[Cell], run: Run, shared: list[str], both: bool) -> list[str]:
+    cell = max(alike, key=value_of)
+    name = join(
+        [
+            f"{cell['unit']} × {', '.join(each['view'] for each in alike)}",
+            tag("span", "; ".join(WHO[each["view"]][0] for each in alike), class_="who"),
+        ]
+    )
+    kind = "epsilon none" if cell["epsilon"] == "inf" else "epsilon"
+    values = [tag("span", epsilon_word(cell["epsilon"]), class_=kind)]
     if both:
         promised = cell_of(run.promised or (), cell["unit"], cell["view"])
         values.append(tag("span", "–" if promised is None else epsilon_word(promised["epsilon"])))

@@ -72,30 +72,29 @@ def table(
 ) -> Markup:
     """A table in a box of its own that scrolls where it is too wide. The first cell of a row names it.
 
-    `numbers` are the columns that are set flush right; a `hidden` caption is still read aloud.
+    `numbers` are the columns that are set flush right; a `hidden` caption is still read aloud. Roles and labels are
+    spelt out because the style stacks some tables on a phone, where browsers forget that they are tables.
     """
 
     def cell(column: int, content: str) -> Markup:
         kind = "number" if column in numbers else None
         if column == 0:
-            return tag("th", content, scope="row", class_=kind)
-        return tag("td", content, class_=kind)
+            return tag("th", content, scope="row", role="rowheader", class_=kind)
+        return tag("td", content, role="cell", class_=kind, data_label=headings[column])
 
-    head = tag(
-        "tr",
-        *(
-            tag("th", heading, scope="col", class_="number" if column in numbers else None)
-            for column, heading in enumerate(headings)
-        ),
-    )
-    body = [tag("tr", *(cell(column, content) for column, content in enumerate(row))) for row in rows]
+    head = [
+        tag("th", heading, scope="col", role="columnheader", class_="number" if column in numbers else None)
+        for column, heading in enumerate(headings)
+    ]
+    body = [tag("tr", *(cell(column, content) for column, content in enumerate(row)), role="row") for row in rows]
     return tag(
         "div",
         tag(
             "table",
             tag("caption", caption, class_="hidden" if hidden else None),
-            tag("thead", head),
-            tag("tbody", *body),
+            tag("thead", tag("tr", *head, role="row"), role="rowgroup"),
+            tag("tbody", *body, role="rowgroup"),
+            role="table",
             class_=class_,
         ),
         class_="scroll",

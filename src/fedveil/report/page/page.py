@@ -11,7 +11,7 @@ from fedveil.report.page.markup import Markup, callout, join, listing, paragraph
 from fedveil.report.page.style import stylesheet
 from fedveil.report.page.summary import badges, summary, warnings
 from fedveil.report.page.training import course, participation
-from fedveil.report.page.words import cell_of, epsilon_word
+from fedveil.report.page.words import cell_of, delta_word, epsilon_word
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The browser itself refuses whatever is not in the file."""
@@ -73,8 +73,12 @@ def _notice(options: Options) -> Markup:
     return callout(
         "note",
         "For you, not for release",
-        "No guarantee covers the training loss, the sizes of updates, the attacks and their pictures, or who took part"
-        " how often: they come from raw data. fedveil report --for-release makes a page without them.",
+        paragraph(
+            "No guarantee covers the training loss, the sizes of updates, the attacks and their pictures, or who took"
+            " part how often: they come from raw data. ",
+            tag("code", "fedveil report --for-release"),
+            " makes a page without them.",
+        ),
     )
 
 
@@ -134,7 +138,7 @@ def _compared(runs: Sequence[Run]) -> Markup:
                 *("–" if cell is None else epsilon_word(cell["epsilon"]) for cell in cells),
             ]
         )
-    deltas = ", ".join(dict.fromkeys(f"{run.delta:g}" for run in runs))
+    deltas = ", ".join(dict.fromkeys(delta_word(run.delta) for run in runs))
     remarks = [f"ε at δ = {deltas}; ∞ is no protection."]
     if len(runs) > 1:
         remarks.append("Every ε is that of one run alone; all runs on the same records together cost more.")
@@ -167,13 +171,13 @@ def _reproduce(run: Run, options: Options) -> Markup:
         randomness = "A fixed seed was used, which is withheld here: whoever has it can take the noise off."
     else:
         randomness = "A fixed seed was used (see the spec): the same versions repeat the run to the last bit."
-    rows = [[key, value] for key, value in run.about.items()]
+    versions = [tag("div", tag("dt", key), tag("dd", value)) for key, value in run.about.items()]
     return join(
         [
             paragraph(randomness),
             paragraph("Save the spec as spec.toml and run:"),
             tag("pre", tag("code", run.command), tabindex=0, aria_label="The command"),
-            table("Versions", ["what", "which"], rows) if rows else None,
+            tag("dl", *versions, class_="facts little") if versions else None,
             listing(run.training_words),
             tag("details", tag("summary", "The spec, everything spelt out"), tag("pre", run.spec, tabindex=0)),
         ]

@@ -109,12 +109,11 @@ section.run{border-top:3px solid var(--line);margin-top:3rem}
 .callout.note{color:var(--note);background:var(--note-ground)}
 .callout.warn{color:var(--warn);background:var(--warn-ground)}
 .callout.bad{color:var(--bad);background:var(--bad-ground)}
-.card{background:var(--surface);border:1px solid var(--line);border-radius:.8rem;padding:1rem 1.2rem;margin:1rem 0}
-.card>:first-child{margin-top:0}.card>:last-child{margin-bottom:0}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,11.5rem),1fr));gap:.9rem 1.4rem;margin:1rem 0}
 .facts div{border-left:3px solid var(--line);padding-left:.8rem;min-width:0}
 .facts dt{color:var(--muted);font-size:.875rem}
 .facts dd{margin:0;font-size:1.25rem;font-weight:650;line-height:1.25;font-variant-numeric:tabular-nums}
+.facts.little dd{font-size:1rem;font-weight:500;overflow-wrap:anywhere}
 .facts dd .small{display:block;font-weight:400;color:var(--muted);line-height:1.4}
 .scroll{overflow-x:auto;margin:.8rem 0;border:1px solid var(--line);border-radius:.6rem;background:var(--surface)}
 table{border-collapse:collapse;width:100%;font-size:.94rem;font-variant-numeric:tabular-nums}
@@ -122,8 +121,10 @@ caption{text-align:left;padding:.7rem .9rem .2rem;font-size:.875rem;color:var(--
 th,td{text-align:left;vertical-align:top;padding:.55rem .9rem;border-top:1px solid var(--line)}
 thead th{border-top:0;font-size:.875rem;color:var(--muted);font-weight:600;vertical-align:bottom}
 tbody th{font-weight:600}
-th.number,td.number{text-align:right;white-space:nowrap}
-.wide td{min-width:11rem}.wide td:nth-child(2){min-width:6rem}
+th.number,td.number{text-align:right}
+td.number{white-space:nowrap}
+@media screen and (min-width:44rem){.wide th:first-child{min-width:10rem}.wide td:nth-last-child(-n+2){min-width:12rem}}
+.wide td ul{margin:0;padding-left:1rem}
 .who{display:block;font-weight:400;color:var(--muted);font-size:.875rem}
 .epsilon{font-size:1.15rem;font-weight:700;white-space:nowrap}
 .epsilon.none{color:var(--bad)}
@@ -132,9 +133,10 @@ th.number,td.number{text-align:right;white-space:nowrap}
  overflow:hidden}
 .meter span{display:block;height:100%;background:var(--one)}
 .meter.full span{background:var(--bad)}
-.glance th,.glance td{width:34%}
+@media screen and (min-width:44rem){.glance th,.glance td{width:34%}}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem;margin:1rem 0}
-.charts figure{margin:0}
+.charts figure,.charts .scroll{margin:0}
+.charts .scroll{align-self:start}
 figure{margin:1rem 0;background:var(--surface);border:1px solid var(--line);border-radius:.8rem;padding:1rem;
  min-width:0}
 figcaption{font-weight:650;margin-bottom:.4rem}
@@ -165,8 +167,19 @@ code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 .pair div{font-size:.875rem;color:var(--muted)}
 .pair img{display:block;width:100%;height:auto;image-rendering:pixelated;
  border-radius:.3rem;border:1px solid var(--line)}
+@media screen and (max-width:44rem){
+ .wide,.wide tbody,.wide tr,.wide th,.wide td,.wide caption{display:block;width:auto;text-align:left}
+ .wide thead,.glance thead th:first-child{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+ .wide tr{border-top:1px solid var(--line);padding:.5rem 0}
+ .wide th,.wide td{border:0;padding:.15rem .9rem}
+ .wide td::before{content:attr(data-label);display:block;color:var(--muted);font-size:.8rem}
+ .wide td:empty{display:none}
+ .glance,.glance thead,.glance tbody,.glance caption{display:block}
+ .glance tr{display:grid;grid-template-columns:1fr 1fr;border-top:1px solid var(--line);padding:.4rem 0}
+ .glance thead tr{border:0}
+ .glance th,.glance td{border:0;padding:.2rem .9rem}.glance tbody th{grid-column:1/-1}}
 @media (max-width:34rem){th,td{padding:.5rem .6rem}header,main,footer{padding-left:1rem;padding-right:1rem}
- .glance th,.glance td{width:auto}.glance{font-size:.875rem}.card{padding:.9rem}}
+}
 @media print{body{background:#fff;font-size:11pt}nav,.skip{display:none}figure,.callout,tr{break-inside:avoid}
  .scroll,pre{overflow:visible;max-height:none;white-space:pre-wrap}section.run{break-before:page}}
 """

@@ -11,6 +11,8 @@ from fedveil.report.page.words import (
     VIEWS,
     WHO,
     cell_of,
+    copies_words,
+    delta_word,
     epsilon_word,
     not_private,
     odds,
@@ -18,6 +20,7 @@ from fedveil.report.page.words import (
     promise_sentences,
     status_words,
     value_of,
+    worthless,
 )
 
 
@@ -91,11 +94,15 @@ def _at_a_glance(run: Run, options: Options) -> Markup:
     if options.release:
         kind = "This is what is guaranteed, whoever took part how often."
     elif run.spent is not None:
-        kind = f"This is what was spent in the rounds that ran, by the client with the most. {_promise_words(run)}"
+        kind = (
+            "This is what was spent in the rounds that ran, by the client with the most. What was promised before the"
+            " first round stands beside it under “What is guaranteed”."
+        )
     elif run.status.begun == 0:
         kind = "This is what is promised for the whole training; no round has begun, so nothing was spent yet."
     else:
         kind = "This is what is promised for the whole training; what was spent is not known."
+    copies = copies_words(cells)
     rows = [
         [
             join([WHO[view][0], tag("span", WHO[view][1], class_="who")]),
@@ -103,31 +110,19 @@ def _at_a_glance(run: Run, options: Options) -> Markup:
         ]
         for view in VIEWS
     ]
+    at = f"at δ = {delta_word(run.delta)}"
     return tag(
         "div",
         table(
-            f"What an adversary can find out, at δ = {run.delta:g}. ε bounds it: 0 is nothing, ∞ is no protection.",
+            f"What an adversary can find out, {at}. ε bounds it: 0 is nothing, ∞ is no protection.",
             ["An adversary", *(f"… learns of {words}" for words in OF.values())],
             rows,
             class_="glance",
         ),
         paragraph(kind, class_="small muted"),
         listing(promise_sentences(cells)),
+        callout("warn", "The same record is held by several clients", listing(copies)) if copies else None,
     )
-
-
-def _promise_words(run: Run) -> str:
-    if run.promised is None:
-        return ""
-    differing = [
-        f"{cell['unit']} × {cell['view']} ε = {epsilon_word(cell['epsilon'])}"
-        for cell in run.promised
-        if (mine := cell_of(run.spent or (), cell["unit"], cell["view"])) is not None
-        and epsilon_word(mine["epsilon"]) != epsilon_word(cell["epsilon"])
-    ]
-    if not differing:
-        return "It equals what was promised before the first round."
-    return f"Promised before the first round: {', '.join(differing)}."
 
 
 def glance(cell: Cell | None) -> Markup:
@@ -143,11 +138,12 @@ def glance(cell: Cell | None) -> Markup:
                 tag("span", "nothing is promised", class_="odds"),
             ]
         )
+    meter = "meter full" if worthless(value, cell["delta"]) else "meter"
     share = max(0.0, 2 * odds(value, cell["delta"]) - 1) * 100
     return join(
         [
             tag("span", f"ε = {epsilon_word(value)}", class_="epsilon"),
-            tag("span", tag("span", style=f"width:{share:.0f}%"), class_="meter", aria_hidden="true"),
+            tag("span", tag("span", style=f"width:{share:.0f}%"), class_=meter, aria_hidden="true"),
             tag("span", odds_words(value, cell["delta"]), class_="odds"),
         ]
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedveil.report.page.chart import Chart, Line, bar_chart, line_chart
 from fedveil.report.page.facts import Clients, Options, Run
-from fedveil.report.page.markup import Markup, join, listing, paragraph, table, tag
+from fedveil.report.page.markup import Markup, join, paragraph, table, tag
 from fedveil.report.page.scale import Point
 from fedveil.report.page.words import epsilon_word
 
@@ -33,8 +33,10 @@ def course(run: Run, options: Options, name: str) -> Markup:
     if not run.rounds and not run.course:
         return paragraph("No round has been published yet, so there is nothing to draw.")
     charts = [line_chart(chart) for chart in _charts(run, options, name) if any(line.points for line in chart.lines)]
-    words = [paragraph(*run.clips[:1])] if len(run.clips) == 1 else [listing(run.clips)] if run.clips else []
-    return join([tag("div", *charts, class_="charts"), *words])
+    if run.cells is not None and all(cell["epsilon"] == "inf" for cell in run.cells):
+        words = paragraph("ε = ∞ from the first round on: nothing is promised to anybody, so there is nothing to draw.")
+        charts.insert(1, tag("figure", tag("figcaption", "ε over rounds"), words))
+    return join([tag("div", *charts, class_="charts"), *map(paragraph, run.clips)])
 
 
 def _charts(run: Run, options: Options, name: str) -> list[Chart]:
@@ -64,6 +66,7 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
             tuple(Line(words, values) for words, values in run.course),
             limit=limit,
             zero=True,
+            logarithmic=True,
         ),
     ]
     if options.release:
@@ -125,7 +128,7 @@ def participation(run: Run, options: Options, name: str) -> Markup:
         "Clients by rounds",
     )
     listed = _each(who) if total <= MOST_CLIENTS else _grouped(who, groups)
-    return join([paragraph(words), paragraph(who.rule), tag("div", chart, class_="charts"), listed])
+    return join([paragraph(words), paragraph(who.rule), tag("div", chart, listed, class_="charts")])
 
 
 def _groups(who: Clients) -> list[tuple[tuple[int, int], list[int]]]:

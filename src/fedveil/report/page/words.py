@@ -18,6 +18,9 @@ WHO = {
 VIEWS = tuple(WHO)
 OF = {"record": "one record of one client", "client": "one whole client"}
 
+ONE_COPY = "speaks of one client's copy"
+"""How the caveat begins where other clients hold copies of a record."""
+
 LEAKED = "NOT private as it stands"
 """How the accountant's caveat begins where a clipping bound is read from the data without noise."""
 
@@ -40,10 +43,23 @@ def odds(epsilon: float, delta: float) -> float:
     return 1.0 if epsilon > 700 else min(1.0, 1 - (1 - delta) / (1 + math.exp(epsilon)))
 
 
+def worthless(epsilon: float, delta: float) -> bool:
+    """Whether a guess may be right more than 999 times in 1,000: a number, but no protection."""
+    return odds(epsilon, delta) > 0.999
+
+
 def odds_words(epsilon: float, delta: float) -> str:
     """Per hundred, rounded up."""
+    if worthless(epsilon, delta):
+        return "no useful protection: a guess may nearly always be right"
     share = math.ceil(odds(epsilon, delta) * 1000 - 1e-9) / 10
-    return "a guess may be right always" if share > 99.9 else f"a guess is right at most {share:.1f} % of the time"
+    return f"a guess is right at most {share:.1f} % of the time"
+
+
+def delta_word(delta: float) -> str:
+    """1e-5, not 1e-05."""
+    mantissa, _, power = f"{delta:g}".partition("e")
+    return f"{mantissa}e{int(power)}" if power else mantissa
 
 
 def cell_of(cells: Sequence[Cell], unit: str, view: str) -> Cell | None:
@@ -77,10 +93,11 @@ def _sentence(unit: str, words: str, value: str, alike: Sequence[Cell], *, every
         return f"Whether {words} {asked}: nothing is promised against {who}, because {'; '.join(reasons)}."
     delta = alike[0]["delta"]
     epsilon = max(map(value_of, alike))
+    coin = "" if worthless(epsilon, delta) else " (a coin: 50 %)"
     relation = dict.fromkeys(cell["relation"] for cell in alike)
     return (
-        f"Whether {words} {asked}: against {who}, ε = {value} at δ = {delta:g} ({' or '.join(relation)});"
-        f" {odds_words(epsilon, delta)} (a coin: 50 %)."
+        f"Whether {words} {asked}: against {who}, ε = {value} at δ = {delta_word(delta)}"
+        f" ({' or '.join(relation)}); {odds_words(epsilon, delta)}{coin}."
     )
 
 
@@ -107,13 +124,23 @@ def status_words(status: Status) -> tuple[str, str]:
     return "unfinished", words
 
 
+def copies_words(cells: Sequence[Cell]) -> list[str]:
+    """What the numbers would be for a record that several clients hold, where they do; the accountant's own words."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        for caveat in cell["caveats"]:
+            if caveat.startswith(ONE_COPY) and cell["epsilon"] != "inf":
+                found.setdefault(caveat, []).append(str(cell["view"]))
+    return [f"Against {', '.join(views)}: {caveat}." for caveat, views in found.items()]
+
+
 def not_private(run: Run) -> list[str]:
     """Reasons why no ε of this run may be relied on, in words."""
     found = []
     if run.seeded:
         found.append(
-            "The noise came from a fixed seed. Whoever has the seed can take the noise off again: every ε below is what"
-            " the same training would have with secret randomness, not a guarantee of this run."
+            "The randomness came from a fixed seed. Whoever has the seed can take any noise off again: every ε below is"
+            " what the same training would have with secret randomness, not a guarantee of this run."
         )
     leaks = [caveat for cell in run.cells or () for caveat in cell["caveats"] if caveat.startswith(LEAKED)]
     if leaks:
