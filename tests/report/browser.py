@@ -1,4 +1,4 @@
-"""Chromium without a window, spoken to over pipes in its DevTools protocol: what a page asks for, says and looks like."""
+"""Chromium without a window, spoken to over pipes in its DevTools protocol: what a page asks for and looks like."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,15 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 60.0
+
+AS_3_AND_4 = """
+import fcntl, os, sys
+commands, answers = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(commands, 3)
+os.dup2(answers, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Chromium reads commands from the file descriptor 3 and answers on 4."""
 
 
 def chromium() -> str | None:
@@ -27,7 +37,7 @@ def chromium() -> str | None:
 
 @dataclass
 class Browser:
-    """One tab. `requests` are the addresses that were asked for, `complaints` what the console or the page complained of."""
+    """One tab. `requests` are the addresses that were asked for, `complaints` whatever came to the console."""
 
     commands: int  # file descriptors
     answers: int
@@ -120,9 +130,8 @@ def browser(profile: Path) -> Iterator[Browser]:
     arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
     arguments += ["--disable-dev-shm-usage", "--disable-extensions", "--disable-component-update", "--hide-scrollbars"]
     arguments += [f"--user-data-dir={profile}", "--remote-debugging-pipe"]
-    shell = f'exec "$0" "$@" 3<&{read_commands} 4>&{write_answers}'
     process = subprocess.Popen(
-        ["sh", "-c", shell, program, *arguments],
+        [sys.executable, "-c", AS_3_AND_4, str(read_commands), str(write_answers), program, *arguments],
         pass_fds=(read_commands, write_answers),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -61,7 +61,8 @@ def training_words(spec: Spec) -> list[str]:
     else:
         drawn = f"Each client takes part in a round with probability {cohort.rate:g}, by a coin of its own"
     limit = "" if cohort.most is None else f", each in at most {cohort.most:,} rounds"
-    work = f"{method.local.steps} local steps" if method.local.epochs is None else f"{method.local.epochs} local epochs"
+    many, word = (method.local.steps, "step") if method.local.epochs is None else (method.local.epochs, "epoch")
+    work = f"{many} local {word}{'' if many == 1 else 's'}"
     size = getattr(method.batch, "size", None)
     batch = f"batches of {size} ({method.batch.kind})" if size is not None else "all records at once"
     found = [f"{drawn}{limit}.", f"In a round, a client makes {work} with {batch}."]

@@ -125,7 +125,7 @@ def _words_across(words: str) -> Markup:
 
 def _words_up(words: str) -> Markup:
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    return tag("text", words, x=11, y=middle, text_anchor="middle", transform=f"rotate(-90 11 {middle:g})")
+    return tag("text", words, x=11, y=middle, text_anchor="middle", transform=f"rotate(-90 11 {middle:g})", class_="up")
 
 
 def _path(points: Sequence[Point], across: Scale, up: Scale, index: int) -> Markup:

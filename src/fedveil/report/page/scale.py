@@ -48,9 +48,9 @@ def linear(values: Sequence[float], start: float, end: float, *, zero: bool = Fa
     low, high = min(known), max(known)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if high - low <= 1e-9 * max(abs(low), abs(high), 1e-150):
-        room = abs(low) * 0.5 or 0.5
-        low, high = (0.0, high + room) if zero else (low - room, high + room)
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1 / MOST):
+        room = 0.5 * abs(low) if abs(low) > 1 / MOST else 0.5
+        low, high = (0.0, high + room) if zero and low >= 0 else (low - room, high + room)
     step = _step((high - low) / 5)
     if whole:
         step = max(1.0, float(round(step)))

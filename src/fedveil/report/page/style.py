@@ -178,7 +178,8 @@ code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
  .glance tr{display:grid;grid-template-columns:1fr 1fr;border-top:1px solid var(--line);padding:.4rem 0}
  .glance thead tr{border:0}
  .glance th,.glance td{border:0;padding:.2rem .9rem}.glance tbody th{grid-column:1/-1}}
-@media (max-width:34rem){th,td{padding:.5rem .6rem}header,main,footer{padding-left:1rem;padding-right:1rem}
+@media screen and (max-width:34rem){figure{padding:.8rem}svg text{font-size:15.5px}svg .up{display:none}
+ th,td{padding:.5rem .6rem}header,main,footer{padding-left:1rem;padding-right:1rem}
 }
 @media print{body{background:#fff;font-size:11pt}nav,.skip{display:none}figure,.callout,tr{break-inside:avoid}
  .scroll,pre{overflow:visible;max-height:none;white-space:pre-wrap}section.run{break-before:page}}
