@@ -152,6 +152,17 @@ def test_a_seeded_run_is_called_not_private_first() -> None:
     assert text.index("take any noise off") < text.index("In short")
 
 
+@pytest.mark.parametrize("caveat", ["not private: seeded", "NOT private as it stands: the bound is read from norms"])
+def test_a_number_that_does_not_hold_is_never_put_into_odds(caveat: str) -> None:
+    void = cells(1.5, 1.0, caveats=[caveat])
+    for sentence in promise_sentences(void):
+        assert "not private" in sentence
+        assert "a guess" not in sentence
+    html = shown(make_run(spent=void))
+    assert "a guess is right" not in html
+    assert "a guess is right" in shown()
+
+
 def test_a_bound_read_from_the_data_is_called_not_private() -> None:
     leaked = "NOT private as it stands: the clipping bound is read from the clients' norms"
     text = Page(shown(make_run(spent=cells(1.5, caveats=[leaked])))).text

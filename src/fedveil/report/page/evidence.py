@@ -32,7 +32,7 @@ def attacks(run: Run, options: Options, level: int) -> Markup:
             "An attacker with the given view of the last published model tried to reconstruct the training records of"
             " some clients. An attack that fails proves nothing; one that succeeds proves that the view is not safe."
         ),
-        table("Attacks on this run", headings, rows, numbers=numbers),
+        table("Attacks on this run", headings, rows, numbers=numbers, class_="stack"),
     ]
     shown = [(attack, theft) for attack in run.attacks for theft in attack.thefts]
     if shown and options.pictures:
@@ -136,7 +136,7 @@ def audits(run: Run, options: Options) -> Markup:
         found.append(callout("bad" if broken else "note", f"{row[0]}: {row[-1]}", *lines))
     headings = ["Of what × against whom", "ε verified, at most", "ε shown, at least", "canaries", "rounds", "verdict"]
     if rows:
-        found.append(table("Audit bounds", headings, rows, numbers=(1, 2, 3, 4)))
+        found.append(table("Audit bounds", headings, rows, numbers=(1, 2, 3, 4), class_="stack"))
     return join(found)
 
 

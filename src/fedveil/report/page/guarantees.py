@@ -35,7 +35,7 @@ def guarantees(run: Run, options: Options) -> Markup:
     rows = [_row(alike, run, shared, both) for alike in _alike(cells, run.promised or ())]
     title = f"{'Spent' if both else 'Guaranteed'} at δ = {delta_word(run.delta)}, worst case over clients"
     found = [
-        table(title, headings, rows, class_="wide"),
+        table(title, headings, rows, class_="wide stack"),
         *([paragraph("All of it rests on:"), listing(shared)] if shared and some else []),
         _claims(run),
         details("What the words mean", _terms()),
@@ -91,7 +91,7 @@ def _claims(run: Run) -> Markup:
             ]
         )
     headings = ["Of what × against whom", "ε claimed", "ε verified", "Claimed by", "Why they differ"]
-    return table("What the paper claims for the whole training, beside what holds", headings, rows, class_="wide")
+    return table("What the paper claims for the whole training, beside what holds", headings, rows, class_="wide stack")
 
 
 def _terms() -> Markup:

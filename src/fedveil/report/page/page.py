@@ -144,7 +144,7 @@ def _compared(runs: Sequence[Run]) -> Markup:
         remarks.append("Every ε is that of one run alone; all runs on the same records together cost more.")
     return join(
         [
-            table("The runs", headings, rows, numbers=range(4, len(headings))),
+            table("The runs", headings, rows, numbers=range(4, len(headings)), class_="stack"),
             paragraph(" ".join(remarks), class_="muted"),
         ]
     )

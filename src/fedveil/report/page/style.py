@@ -168,12 +168,12 @@ code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 .pair img{display:block;width:100%;height:auto;image-rendering:pixelated;
  border-radius:.3rem;border:1px solid var(--line)}
 @media screen and (max-width:44rem){
- .wide,.wide tbody,.wide tr,.wide th,.wide td,.wide caption{display:block;width:auto;text-align:left}
- .wide thead,.glance thead th:first-child{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
- .wide tr{border-top:1px solid var(--line);padding:.5rem 0}
- .wide th,.wide td{border:0;padding:.15rem .9rem}
- .wide td::before{content:attr(data-label);display:block;color:var(--muted);font-size:.8rem}
- .wide td:empty{display:none}
+ .stack,.stack tbody,.stack tr,.stack th,.stack td,.stack caption{display:block;width:auto;text-align:left}
+ .stack thead,.glance thead th:first-child{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+ .stack tr{border-top:1px solid var(--line);padding:.5rem 0}
+ .stack th,.stack td{border:0;padding:.15rem .9rem}
+ .stack td::before{content:attr(data-label);display:block;color:var(--muted);font-size:.8rem}
+ .stack td:empty{display:none}
  .glance,.glance thead,.glance tbody,.glance caption{display:block}
  .glance tr{display:grid;grid-template-columns:1fr 1fr;border-top:1px solid var(--line);padding:.4rem 0}
  .glance thead tr{border:0}

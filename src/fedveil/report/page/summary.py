@@ -14,12 +14,13 @@ from fedveil.report.page.words import (
     copies_words,
     delta_word,
     epsilon_word,
+    meaning,
     not_private,
     odds,
-    odds_words,
     promise_sentences,
     status_words,
     value_of,
+    void,
     worthless,
 )
 
@@ -138,12 +139,12 @@ def glance(cell: Cell | None) -> Markup:
                 tag("span", "nothing is promised", class_="odds"),
             ]
         )
-    meter = "meter full" if worthless(value, cell["delta"]) else "meter"
+    meter = "meter full" if void(cell) or worthless(value, cell["delta"]) else "meter"
     share = max(0.0, 2 * odds(value, cell["delta"]) - 1) * 100
     return join(
         [
             tag("span", f"ε = {epsilon_word(value)}", class_="epsilon"),
             tag("span", tag("span", style=f"width:{share:.0f}%"), class_=meter, aria_hidden="true"),
-            tag("span", odds_words(value, cell["delta"]), class_="odds"),
+            tag("span", meaning(cell), class_="odds"),
         ]
     )

@@ -21,6 +21,9 @@ OF = {"record": "one record of one client", "client": "one whole client"}
 ONE_COPY = "speaks of one client's copy"
 """How the caveat begins where other clients hold copies of a record."""
 
+SEEDED = "not private: seeded"
+"""The caveat of every cell of a seeded run."""
+
 LEAKED = "NOT private as it stands"
 """How the accountant's caveat begins where a clipping bound is read from the data without noise."""
 
@@ -54,6 +57,18 @@ def odds_words(epsilon: float, delta: float) -> str:
         return "no useful protection: a guess may nearly always be right"
     share = math.ceil(odds(epsilon, delta) * 1000 - 1e-9) / 10
     return f"a guess is right at most {share:.1f} % of the time"
+
+
+def void(cell: Cell) -> str:
+    """Why a finite ε does not hold as it stands, in a few words; empty where it does."""
+    if SEEDED in cell["caveats"]:
+        return "not private: seeded"
+    return "not private as it stands" if any(caveat.startswith(LEAKED) for caveat in cell["caveats"]) else ""
+
+
+def meaning(cell: Cell) -> str:
+    """What a finite cell means for somebody who guesses; nothing, where it does not hold."""
+    return void(cell) or odds_words(value_of(cell), cell["delta"])
 
 
 def delta_word(delta: float) -> str:
@@ -93,11 +108,12 @@ def _sentence(unit: str, words: str, value: str, alike: Sequence[Cell], *, every
         return f"Whether {words} {asked}: nothing is promised against {who}, because {'; '.join(reasons)}."
     delta = alike[0]["delta"]
     epsilon = max(map(value_of, alike))
-    coin = "" if worthless(epsilon, delta) else " (a coin: 50 %)"
+    worst = max(alike, key=lambda cell: (bool(void(cell)), value_of(cell)))
+    coin = "" if void(worst) or worthless(epsilon, delta) else " (a coin: 50 %)"
     relation = dict.fromkeys(cell["relation"] for cell in alike)
     return (
         f"Whether {words} {asked}: against {who}, ε = {value} at δ = {delta_word(delta)}"
-        f" ({' or '.join(relation)}); {odds_words(epsilon, delta)}{coin}."
+        f" ({' or '.join(relation)}); {meaning(worst)}{coin}."
     )
 
 
@@ -131,7 +147,7 @@ def copies_words(cells: Sequence[Cell]) -> list[str]:
         for caveat in cell["caveats"]:
             if caveat.startswith(ONE_COPY) and cell["epsilon"] != "inf":
                 found.setdefault(caveat, []).append(str(cell["view"]))
-    return [f"Against {', '.join(views)}: {caveat}." for caveat, views in found.items()]
+    return [f"ε against {', '.join(views)} {caveat}." for caveat, views in found.items()]
 
 
 def not_private(run: Run) -> list[str]:
