@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -145,6 +146,20 @@ def test_a_run_that_died_in_a_round_counts_what_it_paid_for(call: Any, runs: Pat
     assert "spent in 3 rounds, from receipts" in html
 
 
+def test_a_round_that_was_noted_but_never_saved_is_not_counted_as_published(runs: Path, tmp_path: Path) -> None:
+    from fedveil.experiment.reading import read_run
+
+    crashed = tmp_path / "crashed"
+    shutil.copytree(runs / "interrupted", crashed)
+    events = crashed / "events.jsonl"
+    last = json.loads(events.read_text().splitlines()[-1])
+    events.write_text(events.read_text() + json.dumps(last | {"round": last["round"] + 1}) + "\n")
+    found = read_run(crashed)
+    assert found.published == 2
+    assert [event["round"] for event in found.events] == [0, 1]
+    assert found.problems == []
+
+
 def test_a_run_in_progress_is_reported_without_disturbing_it(call: Any, runs: Path, tmp_path: Path) -> None:
     busy = tmp_path / "busy"
     shutil.copytree(runs / "interrupted", busy)
@@ -205,7 +220,22 @@ def test_what_was_changed_afterwards_is_not_believed(call: Any, runs: Path, tmp_
     code, out, _ = call(str(changed), "--out", str(tmp_path / "page.html"))
     assert code == 0
     assert "changed after the run began" in out
-    assert "what was spent is not known" in (tmp_path / "page.html").read_text()
+    html = (tmp_path / "page.html").read_text()
+    assert "No guarantee can be stated" in html
+    assert not re.search(r"ε = \d", html)
+    code, _, err = call(str(changed), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "what is guaranteed can't be checked" in err
+
+
+def test_nothing_is_released_without_a_ledger(call: Any, runs: Path, tmp_path: Path) -> None:
+    lost = tmp_path / "lost"
+    shutil.copytree(runs / "finished", lost)
+    (lost / "ledger.sqlite").unlink()
+    code, _, err = call(str(lost), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "ledger.sqlite is missing" in err
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_several_runs_and_a_series_are_one_page(call: Any, runs: Path, tmp_path: Path) -> None:

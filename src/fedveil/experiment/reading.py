@@ -42,14 +42,16 @@ class Reading:
     events: list[dict[str, Any]] = field(default_factory=list)
     result: Mapping[str, Any] | None = None
     running: bool = False
+    changed: bool = False  # spec or terms are not those that the run began with
     problems: list[str] = field(default_factory=list)
 
     @property
     def published(self) -> int:
-        """Rounds whose model is out."""
+        """Rounds whose model is out: those of the result, else of the checkpoint, else (it is lost) of the events."""
         if self.result is not None and isinstance(self.result.get("rounds"), int):
             return int(self.result["rounds"])
-        return max(_checkpointed(self.files), 1 + max((event["round"] for event in self.events), default=-1))
+        saved = _checkpointed(self.files)
+        return 1 + max((event["round"] for event in self.events), default=-1) if saved is None else saved
 
     @property
     def status(self) -> Status:
@@ -100,7 +102,9 @@ def _read_events(found: Reading) -> None:
         found.problems.append(_shortened(found, error))
         return
     rounds = {event["round"]: event for event in events if event["event"] == "round"}
-    found.events = [rounds[number] for number in sorted(rounds)]
+    saved = _checkpointed(files)
+    # A round is noted just before its model is saved; after a crash between the two, the round never happened.
+    found.events = [rounds[number] for number in sorted(rounds) if saved is None or number < saved]
     if lines > len(events):
         found.problems.append(f"events.jsonl: {lines - len(events)} of {lines} lines can't be read and were left out")
 
@@ -132,15 +136,17 @@ def _read_ledger(found: Reading) -> None:
             found.book = Book(ledger.rounds(), ledger.receipts())
     except FedveilError as error:
         found.running = "another process" in str(error)
+        found.changed = "changed after the run began" in str(error)
         words = "the ledger is in use, so what was spent so far is not known" if found.running else None
         found.problems.append(words or _shortened(found, error))
 
 
-def _checkpointed(files: RunFiles) -> int:
+def _checkpointed(files: RunFiles) -> int | None:
+    """The rounds of the last checkpoint; None where there is none, or none that can be told."""
     try:
-        return files.published_rounds()
+        return files.published_rounds() if any(files.checkpoints.glob("round-*.safetensors")) else None
     except (OSError, ValueError):
-        return 0
+        return None
 
 
 def _shortened(found: Reading, error: Exception) -> str:

@@ -95,7 +95,11 @@ def report(
 
 def facts(found: Reading, name: str, *, release: bool = False) -> Run:
     """Everything that the page says about one run."""
-    spec, terms, entry = found.spec, found.terms, ZOO[found.spec.base]
+    spec, entry = found.spec, ZOO[found.spec.base]
+    terms = None if found.changed else found.terms  # a promise computed from a changed spec was never made
+    if release and (terms is None or (found.book is None and found.files.checkpoints.is_dir())):
+        why = "; ".join(found.problems) or "what was promised is not known"
+        raise FedveilError(f"--for-release: {name}: what is guaranteed can't be checked ({why})")
     delta, problems = spec.privacy.delta, list(found.problems)
     promise = None if terms is None else promised(terms, delta=delta)
     table = _spent(found, terms)
