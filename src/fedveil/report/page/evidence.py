@@ -24,7 +24,7 @@ def attacks(run: Run, options: Options, level: int) -> Markup:
     if not run.attacks:
         command = f"fedveil attack {run.name} --view on_device"
         return paragraph("No attack on this run is known. ", tag("code", command), " makes one and keeps its result.")
-    headings = ["Adversary", "Records stolen", "Error (RMSE)", "Constant guess", "Labels right", "Attack", "Victims"]
+    headings = ["Adversary", "Reconstructed", "Error (RMSE)", "Constant guess", "Labels right", "Attack", "Victims"]
     rows = [_attack_row(attack.told) for attack in run.attacks]
     numbers = (1, 2, 3, 4, 6)
     found = [
