@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from fedveil.attacks.invert import Reconstruction
@@ -77,6 +80,42 @@ def draw(path: Path, title: str, truth: Truth, found: Reconstruction, scored: Se
         figure.savefig(path, format="png")
     except OSError as error:
         raise FedveilError(f"{path}: the picture can't be written ({error.strerror})") from None
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One record as a small PNG, beside what was made of it."""
+
+    client: int
+    rmse: float
+    truth: bytes
+    found: bytes
+
+
+def tiles(truth: Truth, found: Reconstruction, scored: Sequence[Score]) -> list[Tile]:
+    """The records of the first victims, as many as `draw` shows."""
+    made = []
+    for victim in range(min(rows_of(truth), len(truth.clients))):
+        true = truth.inputs[victim, : int(truth.counts[victim])]
+        for guess, original in zip(*(side.tolist() for side in matched(found.inputs[victim], true)), strict=True):
+            mine, its = found.inputs[victim, guess], true[original]
+            limits = (float(true.min()), float(true.max())) if truth.inputs.ndim < 4 else (0.0, 1.0)
+            error = float((mine - its).square().mean().sqrt())
+            made.append(Tile(scored[victim].client, error, _png(its, limits), _png(mine, limits)))
+    return made[:MOST_ROWS]
+
+
+def _png(values: Tensor, limits: tuple[float, float]) -> bytes:
+    """One pixel per value; a reader enlarges it as it likes."""
+    if values.ndim == 3:
+        picture = Image.fromarray((_picture(values) * 255).round().astype(np.uint8))
+    else:
+        span = max(limits[1] - limits[0], 1e-12)
+        shown = colormaps["viridis"](((_picture(values) - limits[0]) / span).clip(0, 1), bytes=True)
+        picture = Image.fromarray(shown)
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
 
 
 def _show(axes: Axes, values: Tensor, limits: tuple[float, float]) -> None:

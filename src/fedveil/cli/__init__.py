@@ -13,6 +13,7 @@ from fedveil.cli.audit import audit_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.privacy import account_command, calibrate_command
+from fedveil.cli.report import report_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.cli.show import show_command
 from fedveil.cli.sweep import sweep_command
@@ -35,6 +36,7 @@ for command in (
     calibrate_command,
     attack_command,
     audit_command,
+    report_command,
     methods_command,
     data_group,
 ):

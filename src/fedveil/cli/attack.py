@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fedveil.cli.options import json_option, out_option, parse_settings, settings_option, workers_option
+from fedveil.cli.options import json_option, keep_option, out_option, parse_settings, settings_option, workers_option
 
 
 @click.command("attack")
@@ -35,6 +35,7 @@ from fedveil.cli.options import json_option, out_option, parse_settings, setting
 @click.option("--threshold", type=float, default=0.1, show_default=True, help="RMSE below which an attack succeeds.")
 @out_option("Draw the first victims' reconstructions into this PNG file.")
 @workers_option
+@keep_option
 @json_option
 def attack_command(
     source: str,
@@ -50,6 +51,7 @@ def attack_command(
     threshold: float,
     out: Path | None,
     workers: int | None,
+    keep: bool,
     as_json: bool,
 ) -> None:
     """Steal what a view shows of clients' training, and reconstruct their records from it."""
@@ -69,6 +71,7 @@ def attack_command(
         threshold=threshold,
         out=out,
         workers=workers,
+        keep=keep,
         note=lambda line: click.echo(line, err=True),
     ).to_dict()
     click.echo(json.dumps(result) if as_json else "\n".join(_lines(result)))

@@ -6,11 +6,11 @@ import json
 
 import click
 
-from fedveil.cli.options import json_option, parse_settings, settings_option, workers_option
+from fedveil.cli.options import json_option, keep_option, parse_settings, settings_option, workers_option
 
 
 @click.command("audit")
-@click.argument("source", metavar="[PRESET|SPEC.toml]", default="fed-cdp")
+@click.argument("source", metavar="[PRESET|SPEC.toml|RUN]", default="fed-cdp")
 @settings_option
 @click.option("--rounds", type=int, default=1, show_default=True, help="Rounds that are run and accounted.")
 @click.option(
@@ -25,6 +25,7 @@ from fedveil.cli.options import json_option, parse_settings, settings_option, wo
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound.")
 @click.option("--seed", type=int, help="Reproducible.")
 @workers_option
+@keep_option
 @json_option
 @click.pass_context
 def audit_command(
@@ -38,6 +39,7 @@ def audit_command(
     confidence: float,
     seed: int | None,
     workers: int | None,
+    keep: bool,
     as_json: bool,
 ) -> None:
     """Attack a method with canaries: a lower bound on ε beside the verified one. Ends with 1 if a promise is broken."""
@@ -55,6 +57,7 @@ def audit_command(
         confidence=confidence,
         seed=seed,
         workers=workers,
+        keep=keep,
     ).to_dict()
     click.echo(json.dumps(found) if as_json else "\n".join(audit_lines(found)))
     if not found["holds"]:

@@ -24,6 +24,11 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")(command)
 
 
+def keep_option(command: Command) -> Command:
+    help = "Whether a RUN's directory keeps the result, for `fedveil report`."
+    return click.option("--keep/--no-keep", default=True, show_default=True, help=help)(command)
+
+
 def out_option(help: str) -> Callable[[Command], Command]:
     return click.option("--out", type=click.Path(path_type=Path), help=help)
 

@@ -28,3 +28,7 @@ class Limited:
     def took_part(self, round: int, cohort: Sequence[int]) -> None:
         for client in cohort:
             self._taken[client] += 1
+
+    def left(self, rounds: int) -> list[int]:
+        """How many rounds each client may still take part in; `rounds`, where nothing limits it."""
+        return [rounds if self._most is None else max(self._most - taken, 0) for taken in self._taken]

@@ -24,6 +24,7 @@ from fedveil.engine.client import Broadcast
 from fedveil.engine.server import ServerState
 from fedveil.experiment.convert import structure, unstructure
 from fedveil.experiment.files import RunFiles
+from fedveil.experiment.findings import keep_attack
 from fedveil.experiment.layers import merge, set_dotted
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.spec import Spec, read_settings, resolve
@@ -98,12 +99,14 @@ def attack(
     workers: int | None = None,
     dataset: Dataset | None = None,
     note: Note = lambda line: None,
+    keep: bool = True,
 ) -> AttackResult:
     """Reconstruct the records of `victims` clients from what `view` shows of their first local iteration.
 
     A method or spec is attacked before its first round, on the papers' attack network unless it names a model, with one
     local step unless it says how many. A run is attacked at its last published model, with its own network and steps.
-    `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …).
+    `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …). What was found out about
+    a run is kept in its directory, for its report, with the first victims' records as pictures, unless `keep` is false.
     """
     begun = time.perf_counter()
     for name, value in (("--seeds", seeds), ("--looks", looks)):
@@ -149,6 +152,10 @@ def attack(
             path = result.picture if name == best else result.picture.with_stem(f"{result.picture.stem}-{name}")
             title = _title(result, name)
             pictures.draw(path, title, truth, made[0].found, made[0].scored, made[0].film)
+    run = run_of(source)
+    if run is not None and keep:
+        shown = pictures.tiles(truth, tries[best][0].found, tries[best][0].scored)
+        note(f"kept in {keep_attack(run, result.to_dict(), shown)}")
     return result
 
 
@@ -193,8 +200,8 @@ def opened(
     dataset: Dataset | None = None,
 ) -> tuple[Prepared, ServerState]:
     """Everything ready, and the model at which it is attacked. The attack's own randomness never touches a run's."""
-    files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
-    if files is not None and files.about.is_file():
+    files = run_of(source)
+    if files is not None:
         if overrides:
             raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
         files.check()
@@ -207,6 +214,12 @@ def opened(
     spec = _seeded(resolve(_with_defaults(told, dataset)), seed)
     prepared = prepare(spec, dataset)
     return prepared, prepared.initial_state()
+
+
+def run_of(source: str | Path | Mapping[str, Any]) -> RunFiles | None:
+    """The run directory that a source names, if it does."""
+    files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
+    return files if files is not None and files.about.is_file() else None
 
 
 def _seeded(spec: Spec, seed: int) -> Spec:

@@ -34,7 +34,9 @@ from fedveil.engine.client import check_taps
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.personal import PersonalModels
 from fedveil.engine.server import ServerState
+from fedveil.experiment.attack import run_of
 from fedveil.experiment.audit_result import Audit
+from fedveil.experiment.findings import keep_audit
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.privacy import promised, spent
 from fedveil.experiment.spec import resolve
@@ -62,6 +64,7 @@ def audit(
     seed: int | None = None,
     workers: int | None = None,
     dataset: Dataset | None = None,
+    keep: bool = True,
 ) -> Audit:
     """Run the first `rounds` rounds of a spec with canaries, and bound ε from below by what the view lets one guess.
 
@@ -70,11 +73,19 @@ def audit(
     which a server may do and the guarantee must bear. So nothing a client sees depends on another, and the trials are
     independent. Against `released` the training is that of the spec, on its records and with its cohorts; the adversary
     sees the models only.
+
+    A run directory stands for its spec, which is trained anew; the result is then kept in it, for its report, unless
+    `keep` is false.
     """
     unit, view = Unit(unit), View(view)
     check_confidence(confidence)
     told = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
-    spec = resolve(source, told)
+    run = run_of(source)
+    if run is not None:
+        run.check()
+        if overrides:
+            raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
+    spec = resolve(source if run is None else run.spec, told)
     if dataset is not None:
         spec = replace(spec, data=replace(spec.data, name=dataset.name))
     prepared = _setting(prepare(spec, dataset), unit, view, rounds)
@@ -96,7 +107,7 @@ def audit(
     )
     table = spent(prepared, receipts, rounds, delta)
     verified = table.of(unit, view)
-    return Audit(
+    result = Audit(
         method=prepared.spec.base,
         data=prepared.dataset.name,
         unit=unit,
@@ -109,6 +120,9 @@ def audit(
         gaussian=_if_gaussian(found, verified, prepared.spec.method, unit, view),
         seeded=prepared.streams.seeded,
     )
+    if run is not None and keep:
+        keep_audit(run, result.to_dict())
+    return result
 
 
 def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepared:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from fedveil.accounting.budget import Budget, charge, costs_everybody, may_spend, round_cost
+from fedveil.accounting.budget import Budget, charge, costs_everybody, may_spend, round_cost, rounds_left
 from fedveil.accounting.compose import Composition, certify
 from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
-from fedveil.experiment.prepare import Prepared
+from fedveil.experiment.terms import Terms
 from fedveil.parts.personal import Attention
 
 
@@ -21,13 +21,13 @@ class Budgeted:
     client cannot pay any more, no further round runs, and nobody is ever left out alone.
     """
 
-    def __init__(self, prepared: Prepared, budget: Budget, past: Iterable[tuple[int, Sequence[int]]]) -> None:
-        self._method, self._population = prepared.spec.method, prepared.sites.population
-        self._layers, self._budget = prepared.layout.group_count, budget
+    def __init__(self, terms: Terms, budget: Budget, past: Iterable[tuple[int, Sequence[int]]]) -> None:
+        self._method, self._population = terms.spec.method, terms.population
+        self._layers, self._budget = terms.layers, budget
         limit, clients = self._method.cohort.most, self._population.clients
-        self._crowd = crowd_of(prepared)
-        self._strict = prepared.spec.privacy.strict
-        self._hidden = not excludes(prepared)
+        self._crowd = crowd_of(terms)
+        self._strict = terms.spec.privacy.strict
+        self._hidden = not excludes(terms)
         self._limited = Limited([0] * clients, limit)
         self._spent: list[Composition] = [()] * clients
         self._cost = cache(self._round_cost)
@@ -53,33 +53,53 @@ class Budgeted:
         for client in range(self._population.clients) if self._hidden else cohort:
             self._spent[client] = charge(self._spent[client], self._cost(round, self._population.records[client]))
 
+    def left(self, round: int) -> list[int]:
+        """How many more rounds each client could pay for, at the price of `round`, and may take part in."""
+        able = cache(lambda spent, records: rounds_left(spent, self._cost(round, records), self._budget))
+        paying = [able(spent, self._population.records[client]) for client, spent in enumerate(self._spent)]
+        if self._hidden:
+            paying = [min(paying)] * len(paying)
+        return [min(pair) for pair in zip(paying, self._limited.left(self._method.rounds), strict=True)]
+
     def _round_cost(self, round: int, records: int) -> Composition:
         declared = self._method.declare(round, records, self._layers, self._crowd.clients)
         now = Round(declared, self._method.cohort.at(round, self._method.rounds))
         return round_cost(now, records, self._budget, self._crowd, strict=self._strict)
 
 
-def budget_of(prepared: Prepared) -> Budget | None:
+def past_of(committed: Sequence[tuple[int, int, list[int]]], seeded: bool, done: int) -> list[tuple[int, list[int]]]:
+    """(round, cohort) of what counts against limits and budgets, from a ledger's (round, attempt, cohort).
+
+    A repeated round of an unseeded run draws its cohort and noise anew, so every attempt counts; a seeded run, which is
+    not private, repeats the same round.
+    """
+    past = [(round, cohort) for round, _, cohort in committed]
+    if seeded:
+        past = list({round: (round, cohort) for round, cohort in past if round < done}.values())
+    return past
+
+
+def budget_of(terms: Terms) -> Budget | None:
     """The budget that the spec asks for."""
-    privacy = prepared.spec.privacy
+    privacy = terms.spec.privacy
     return None if privacy.epsilon is None else Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
 
 
-def excludes(prepared: Prepared) -> bool:
+def excludes(terms: Terms) -> bool:
     """Whether the spec's budget may leave single clients out, so that no chance of the draw may be counted on."""
-    budget, method, population = budget_of(prepared), prepared.spec.method, prepared.sites.population
+    budget, method, population = budget_of(terms), terms.spec.method, terms.population
     if budget is None:
         return False
     crowd = Crowd(population.clients, method.cohort.most is not None, isinstance(method.personal, Attention))
     everybody = []
     for round in (0, method.rounds - 1):
-        declared = method.declare(round, population.records[0], prepared.layout.group_count, population.clients)
+        declared = method.declare(round, population.records[0], terms.layers, population.clients)
         everybody.append(costs_everybody(Round(declared, method.cohort.at(round, method.rounds)), budget, crowd))
     return not all(everybody)
 
 
-def crowd_of(prepared: Prepared) -> Crowd:
+def crowd_of(terms: Terms) -> Crowd:
     """The spec's clients, as the accountant sees them."""
-    method = prepared.spec.method
-    limited = method.cohort.most is not None or excludes(prepared)
-    return Crowd(prepared.sites.population.clients, limited, isinstance(method.personal, Attention))
+    method = terms.spec.method
+    limited = method.cohort.most is not None or excludes(terms)
+    return Crowd(terms.population.clients, limited, isinstance(method.personal, Attention))

@@ -42,11 +42,21 @@ class Course:
 
 def read_courses(directories: Sequence[str | Path]) -> list[Course]:
     """The courses of run directories; the directory of a comparison or a sweep stands for all its runs."""
-    paths = [path for directory in directories for path in _expand(Path(directory))]
+    paths = expanded(directories)
     if len(paths) > MOST:
         raise FedveilError(f"{len(paths)} runs are too many for one picture; name at most {MOST}")
+    return [_read(path, name) for path, name in zip(paths, names_of(paths), strict=True)]
+
+
+def expanded(directories: Sequence[str | Path]) -> list[Path]:
+    """Run directories; that of a comparison or a sweep stands for all its runs."""
+    return [path for directory in directories for path in _expand(Path(directory))]
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """A run's name is that of its directory; where several have the same, the path that was given."""
     common = Counter(path.resolve().name for path in paths)
-    return [_read(path, path.resolve().name if common[path.resolve().name] == 1 else str(path)) for path in paths]
+    return [path.resolve().name if common[path.resolve().name] == 1 else str(path) for path in paths]
 
 
 def _expand(directory: Path) -> list[Path]:

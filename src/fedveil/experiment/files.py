@@ -94,6 +94,14 @@ class RunFiles:
     def result(self) -> Path:
         return self.directory / "result.json"
 
+    @property
+    def attacks(self) -> Path:
+        return self.directory / "attacks"
+
+    @property
+    def audits(self) -> Path:
+        return self.directory / "audits"
+
     def create(self) -> None:
         """Make the directory; refuse one that already holds something."""
         with disk_errors(self.directory):

@@ -70,14 +70,18 @@ class Ledger:
     ) -> None:
         self._connection.close()
 
-    def pin(self, spec: str) -> None:
-        """Hold the run to the spec it began with: the text of spec.toml, of which a hash is kept the first time."""
-        digest = hashlib.blake2b(spec.encode(), digest_size=16).hexdigest()
+    def pin(self, text: str, what: str = "spec") -> None:
+        """Hold the run to what it began with: the text of spec.toml, or its terms, of which a hash is kept once."""
+        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         with self._errors(), self._transaction() as database:
-            database.execute("INSERT OR IGNORE INTO about VALUES ('spec', ?)", (digest,))
-            (kept,) = database.execute("SELECT value FROM about WHERE key = 'spec'").fetchone()
+            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (what, digest))
+            (kept,) = database.execute("SELECT value FROM about WHERE key = ?", (what,)).fetchone()
         if kept != digest:
-            raise FedveilError(f"{self._path}: the spec was changed after the run began; put spec.toml back as it was")
+            words = {
+                "spec": "the spec was changed after the run began; put spec.toml back as it was",
+                "terms": "who holds how many records was changed after the run began; put run.json and the data back",
+            }[what]
+            raise FedveilError(f"{self._path}: {words}")
 
     def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
         """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.

@@ -36,6 +36,22 @@ class Prepared:
     streams: Streams
 
     @property
+    def population(self) -> Population:
+        return self.sites.population
+
+    @property
+    def layers(self) -> int:
+        return self.layout.group_count
+
+    @property
+    def copies(self) -> int:
+        return self.partition.max_copies
+
+    @property
+    def seeded(self) -> bool:
+        return self.streams.seeded
+
+    @property
     def job(self) -> Job:
         tests = self.partition.tests if self.spec.data.test else ()
         return Job(self.spec.method, self.model, self.sites, self.dataset.validation, self.streams, tests)

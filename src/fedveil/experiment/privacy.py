@@ -20,6 +20,7 @@ from fedveil.experiment.files import RunFiles, disk_errors
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.spec import Spec, resolve
+from fedveil.experiment.terms import Terms
 from fedveil.report.guarantees import draw_curves
 
 
@@ -86,45 +87,84 @@ def cells(table: Table) -> list[dict[str, Any]]:
     return [guarantee.to_dict() for guarantee in table.guarantees]
 
 
-def promised(prepared: Prepared, *, delta: float, rounds: int | None = None, secondary: bool = False) -> Table:
+def promised(terms: Terms, *, delta: float, rounds: int | None = None, secondary: bool = False) -> Table:
     """The unit × view table of the spec, worst case over clients."""
     return _stating_copies(
         lambda copies: plan(
-            prepared.spec.method,
-            prepared.sites.population,
-            prepared.layout.group_count,
+            terms.spec.method,
+            terms.population,
+            terms.layers,
             delta=delta,
             rounds=rounds,
             copies=copies,
-            seeded=prepared.streams.seeded,
+            seeded=terms.seeded,
             secondary=secondary,
-            excluding=excludes(prepared),
-            strict=prepared.spec.privacy.strict,
+            excluding=excludes(terms),
+            strict=terms.spec.privacy.strict,
         ),
-        prepared.partition.max_copies,
+        terms.copies,
     )
 
 
 def spent(
-    prepared: Prepared, receipts: Sequence[Receipt], rounds: int, delta: float, attempts: Sequence[int] | None = None
+    terms: Terms, receipts: Sequence[Receipt], rounds: int, delta: float, attempts: Sequence[int] | None = None
 ) -> Table:
     """The table of what really ran; `attempts` are all rounds that were begun, repeated ones as often as they were."""
     return _stating_copies(
         lambda copies: replay(
             receipts,
-            prepared.sites.population,
-            prepared.spec.method,
-            prepared.layout.group_count,
+            terms.population,
+            terms.spec.method,
+            terms.layers,
             delta=delta,
             rounds=rounds,
             attempts=attempts,
             copies=copies,
-            seeded=prepared.streams.seeded,
-            excluding=excludes(prepared),
-            strict=prepared.spec.privacy.strict,
+            seeded=terms.seeded,
+            excluding=excludes(terms),
+            strict=terms.spec.privacy.strict,
         ),
-        prepared.partition.max_copies,
+        terms.copies,
     )
+
+
+def spent_course(
+    terms: Terms, receipts: Sequence[Receipt], attempts: Sequence[int], marks: Sequence[int], cell: tuple[Unit, View]
+) -> list[float]:
+    """ε of one cell as it was spent after so many rounds, for each of the `marks`."""
+    found = []
+    for rounds in marks:
+        table = replay(
+            [receipt for receipt in receipts if receipt.round < rounds],
+            terms.population,
+            terms.spec.method,
+            terms.layers,
+            delta=terms.spec.privacy.delta,
+            rounds=rounds,
+            attempts=[round for round in attempts if round < rounds],
+            excluding=excludes(terms),
+            strict=terms.spec.privacy.strict,
+        )
+        found.append(table.of(*cell).epsilon)
+    return found
+
+
+def promised_course(terms: Terms, marks: Sequence[int], cell: tuple[Unit, View]) -> list[float]:
+    """ε of one cell as it is promised for so many rounds, for each of the `marks`."""
+    method, privacy = terms.spec.method, terms.spec.privacy
+    found = []
+    for rounds in marks:
+        table = plan(
+            method,
+            terms.population,
+            terms.layers,
+            delta=privacy.delta,
+            rounds=rounds,
+            excluding=excludes(terms),
+            strict=privacy.strict,
+        )
+        found.append(table.of(*cell).epsilon)
+    return found
 
 
 def _stating_copies(table: Callable[[int], Table], copies: int) -> Table:
@@ -144,9 +184,9 @@ def _stating_copies(table: Callable[[int], Table], copies: int) -> Table:
     return replace(one, stated=tuple(map(stated, one.guarantees)))
 
 
-def claimed(prepared: Prepared, delta: float) -> tuple[Claim, ...]:
+def claimed(terms: Terms, delta: float) -> tuple[Claim, ...]:
     """What the paper behind the method would say."""
-    return claims(prepared.spec.method, prepared.sites.population, prepared.layout.group_count, delta=delta)
+    return claims(terms.spec.method, terms.population, terms.layers, delta=delta)
 
 
 def check_promise(promise: Table, published: Table) -> None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import platform
 import secrets
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
@@ -26,12 +22,14 @@ from fedveil.engine.batched import Evaluation
 from fedveil.engine.loop import Closed
 from fedveil.engine.personal import PersonalModels
 from fedveil.engine.server import ServerState
-from fedveil.experiment.budget import Budgeted, budget_of
-from fedveil.experiment.files import FORMAT, RunFiles, disk_errors, write_whole
+from fedveil.experiment.about import about
+from fedveil.experiment.budget import Budgeted, budget_of, past_of
+from fedveil.experiment.files import RunFiles, disk_errors, write_whole
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.privacy import cells, check_promise, promised, spent
 from fedveil.experiment.spec import Spec, resolve
+from fedveil.experiment.terms import pinned
 from fedveil.parts.personal import Shared
 from fedveil.report.guarantees import table_lines
 from fedveil.report.progress import Reporter, Silent
@@ -90,17 +88,8 @@ def run(
     runtime = LocalRuntime(prepared.job, workers, chunk)
     files = RunFiles(Path(out) if out is not None else _new_directory(spec))
     files.create()
-    about = {
-        "format": FORMAT,
-        "fedveil": version("fedveil"),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "randomness": "seeded: not private" if prepared.streams.seeded else "keyed from the operating system",
-        "largest_number_of_copies_of_a_record": prepared.partition.max_copies,
-    }
     write_whole(files.spec, spec.to_toml().encode())
-    files.write_json(files.about, about)
+    files.write_json(files.about, about(prepared))
     return _train(prepared, files, runtime, reporter or Silent())
 
 
@@ -125,6 +114,7 @@ def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter:
     try:
         with Ledger(files.ledger) as ledger, runtime:
             ledger.pin(files.spec.read_text(encoding="utf-8"))
+            ledger.pin(pinned(prepared), "terms")
             return _train_rounds(prepared, files, ledger, runtime, reporter)
     except KeyboardInterrupt:
         reporter.note(f"what was published is safe; go on with: fedveil resume {files.directory}")
@@ -210,14 +200,8 @@ def _declared(prepared: Prepared, state: ServerState, cohort: Sequence[int]) -> 
 
 
 def _admission(prepared: Prepared, ledger: Ledger, state: ServerState) -> Admission:
-    """Limits and budget, with what was spent before.
-
-    A repeated round of an unseeded run draws its cohort and noise anew, so every attempt counts; a seeded run, which is
-    not private, repeats the same round.
-    """
-    past = [(round, cohort) for round, _, cohort in ledger.rounds()]
-    if prepared.streams.seeded:
-        past = list({round: (round, cohort) for round, cohort in past if round < state.round}.values())
+    """Limits and budget, with what was spent before."""
+    past = past_of(ledger.rounds(), prepared.seeded, state.round)
     budget, method = budget_of(prepared), prepared.spec.method
     if budget is not None:
         return Budgeted(prepared, budget, past)

@@ -1,0 +1,91 @@
+"""What attacks and audits found out about a run, kept in it: `attacks/NNN-VIEW/`, `audits/NNN-UNIT-VIEW.json`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedveil.attacks.pictures import Tile
+from fedveil.core.errors import FedveilError
+from fedveil.experiment.files import RunFiles, disk_errors, write_whole
+
+RESULT = "result.json"
+
+
+@dataclass(frozen=True)
+class KeptAttack:
+    """An attack's result as it was printed, and (record, reconstruction) as PNG where they were kept."""
+
+    told: dict[str, Any]
+    pictures: tuple[tuple[dict[str, Any], bytes, bytes], ...]  # client and rmse, truth, found
+
+
+def keep_attack(run: RunFiles, told: Mapping[str, Any], tiles: Sequence[Tile]) -> Path:
+    """A new directory below `attacks/`; its result is written last, so that a crash leaves nothing half."""
+    with disk_errors(run.attacks):
+        run.attacks.mkdir(exist_ok=True)
+        directory = run.attacks / f"{_next(run.attacks)}-{told['view']}"
+        directory.mkdir()
+    shown = []
+    for number, tile in enumerate(tiles, 1):
+        names = {side: f"record-{number}-{side}.png" for side in ("truth", "found")}
+        write_whole(directory / names["truth"], tile.truth)
+        write_whole(directory / names["found"], tile.found)
+        shown.append({"client": tile.client, "rmse": tile.rmse, **names})
+    run.write_json(directory / RESULT, {"created": _now(), **told, "records": shown})
+    return directory
+
+
+def keep_audit(run: RunFiles, told: Mapping[str, Any]) -> Path:
+    """A new file below `audits/`."""
+    with disk_errors(run.audits):
+        run.audits.mkdir(exist_ok=True)
+    path = run.audits / f"{_next(run.audits)}-{told['unit']}-{told['view']}.json"
+    run.write_json(path, {"created": _now(), **told})
+    return path
+
+
+def read_attacks(run: RunFiles) -> tuple[list[KeptAttack], list[str]]:
+    """What was kept, oldest first, and in one line each what could not be read."""
+    found, problems = [], []
+    for path in sorted(run.attacks.glob(f"*/{RESULT}")):
+        try:
+            told = run.read_json(path)
+            pictures = tuple(
+                (shown, _beside(path, shown["truth"]), _beside(path, shown["found"]))
+                for shown in told.pop("records", [])
+            )
+            found.append(KeptAttack(told, pictures))
+        except FedveilError as error:
+            problems.append(str(error))
+        except (OSError, KeyError, TypeError) as error:
+            problems.append(f"{path.parent}: a picture of the attack can't be read ({error})")
+    return found, problems
+
+
+def _beside(path: Path, name: str) -> bytes:
+    """A file of the same directory, whatever else the name may say."""
+    return (path.parent / Path(name).name).read_bytes()
+
+
+def read_audits(run: RunFiles) -> tuple[list[dict[str, Any]], list[str]]:
+    """What was kept, oldest first, and in one line each what could not be read."""
+    found, problems = [], []
+    for path in sorted(run.audits.glob("*.json")):
+        try:
+            found.append(run.read_json(path))
+        except FedveilError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def _next(directory: Path) -> str:
+    taken = [int(entry.name[:3]) for entry in directory.iterdir() if entry.name[:3].isdigit()]
+    return f"{max(taken, default=0) + 1:03d}"
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

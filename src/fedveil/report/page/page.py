@@ -1,0 +1,184 @@
+"""The whole page: one file that loads nothing, for one run or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fedveil.report.page.evidence import attacks, audits
+from fedveil.report.page.facts import Options, Run
+from fedveil.report.page.guarantees import guarantees
+from fedveil.report.page.markup import Markup, callout, join, listing, paragraph, table, tag
+from fedveil.report.page.style import stylesheet
+from fedveil.report.page.summary import badges, summary, warnings
+from fedveil.report.page.training import course, participation
+from fedveil.report.page.words import cell_of, delta_word, epsilon_word
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""The browser itself refuses whatever is not in the file."""
+
+SHOWN = (("record", "server"), ("record", "released"), ("client", "server"), ("client", "released"))
+
+Section = tuple[str, str, Callable[[], Markup]]
+
+
+def page(runs: Sequence[Run], options: Options, *, made: str, version: str) -> str:
+    """The HTML of a report. `made` is when, `version` of which fedveil."""
+    single = len(runs) == 1
+    title = f"{runs[0].method} on {runs[0].data}" if single else f"{len(runs)} trainings side by side"
+    body = [
+        tag("a", "Skip to the report", href="#report", class_="skip"),
+        tag(
+            "header",
+            tag("p", "Privacy report", class_="kicker"),
+            tag("h1", title),
+            badges(runs[0]) if single else None,
+            paragraph(_about(runs), class_="muted"),
+            _contents(runs),
+        ),
+        tag(
+            "main",
+            _notice(options),
+            *([_run(runs[0], options, 2, "run1")] if single else _several(runs, options)),
+            id="report",
+        ),
+        tag("footer", paragraph(f"Made by fedveil {version}, {made}. This file loads nothing from anywhere.")),
+    ]
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("title", f"Privacy report: {title}"),
+        tag("style", Markup(stylesheet())),
+    ]
+    return "<!doctype html>\n" + tag("html", tag("head", *head), tag("body", *body), lang="en") + "\n"
+
+
+def _about(runs: Sequence[Run]) -> str:
+    if len(runs) > 1:
+        return "What was trained, on whose data, and what each training guarantees to whom."
+    return f"Run {runs[0].name}" + (f", begun {runs[0].about['begun']}" if "begun" in runs[0].about else "")
+
+
+def _notice(options: Options) -> Markup:
+    if options.release:
+        return callout(
+            "good",
+            "Made for release",
+            "This page holds what was declared before the training, guarantees, and what follows from the published"
+            " models alone: accuracy on validation records, which must not be private themselves. Whatever else was"
+            " computed from clients' records or tells who took part is left out.",
+        )
+    return callout(
+        "note",
+        "For you, not for release",
+        paragraph(
+            "No guarantee covers the training loss, the sizes of updates, the attacks and their pictures, or who took"
+            " part how often: they come from raw data. ",
+            tag("code", "fedveil report --for-release"),
+            " makes a page without them.",
+        ),
+    )
+
+
+def _sections(run: Run, options: Options, level: int, name: str) -> list[Section]:
+    return [
+        ("guarantees", "What is guaranteed", lambda: guarantees(run, options)),
+        ("course", "How the training went", lambda: course(run, options, name)),
+        ("clients", "Who took part, and what is left", lambda: participation(run, options, name)),
+        ("attacks", "Attacks: what could be stolen", lambda: attacks(run, options, level + 1)),
+        ("audits", "Audits: what an adversary could prove", lambda: audits(run, options)),
+        ("again", "How to reproduce it", lambda: _reproduce(run, options)),
+    ]
+
+
+def _run(run: Run, options: Options, level: int, name: str) -> Markup:
+    """One run: its summary, then its sections. `level` is that of their headings."""
+    found = [
+        warnings(run, options),
+        tag(
+            "section",
+            tag(f"h{level}", "In short", id=f"{name}-short"),
+            summary(run, options),
+            aria_labelledby=f"{name}-short",
+        ),
+    ]
+    for key, title, content in _sections(run, options, level, name):
+        place = f"{name}-{key}"
+        found.append(tag("section", tag(f"h{level}", title, id=place), content(), aria_labelledby=place))
+    return join(found)
+
+
+def _several(runs: Sequence[Run], options: Options) -> list[Markup]:
+    found = [tag("section", tag("h2", "Side by side", id="compare"), _compared(runs), aria_labelledby="compare")]
+    for number, run in enumerate(runs, 1):
+        name = f"run{number}"
+        title = tag("h2", f"{run.name}: {run.method} on {run.data}", id=name)
+        found.append(
+            tag("section", title, badges(run), _run(run, options, 3, name), class_="run", aria_labelledby=name)
+        )
+    return found
+
+
+def _compared(runs: Sequence[Run]) -> Markup:
+    headings = ["run", "method", "data", "state", "accuracy", *(f"ε {unit} × {view}" for unit, view in SHOWN)]
+    rows = []
+    for number, run in enumerate(runs, 1):
+        cells = [cell_of(run.cells or (), unit, view) for unit, view in SHOWN]
+        state = f"{run.status.published} of {run.status.planned} rounds"
+        state = state if run.status.state == "finished" else f"unfinished, {state}"
+        rows.append(
+            [
+                tag("a", run.name, href=f"#run{number}"),
+                run.method,
+                run.data,
+                f"{state}; not private: seeded" if run.seeded else state,
+                "–" if run.accuracy is None else f"{run.accuracy:.4f}",
+                *("–" if cell is None else epsilon_word(cell["epsilon"]) for cell in cells),
+            ]
+        )
+    deltas = ", ".join(dict.fromkeys(delta_word(run.delta) for run in runs))
+    remarks = [f"ε at δ = {deltas}; ∞ is no protection."]
+    if len(runs) > 1:
+        remarks.append("Every ε is that of one run alone; all runs on the same records together cost more.")
+    return join(
+        [
+            table("The runs", headings, rows, numbers=range(4, len(headings)), class_="stack"),
+            paragraph(" ".join(remarks), class_="muted"),
+        ]
+    )
+
+
+def _contents(runs: Sequence[Run]) -> Markup:
+    if len(runs) == 1:
+        entries = [(f"run1-{key}", title) for key, title, _ in _sections(runs[0], Options(), 2, "run1")]
+    else:
+        entries = [("compare", "Side by side"), *((f"run{n}", run.name) for n, run in enumerate(runs, 1))]
+    links = [tag("a", title, href=f"#{place}") for place, title in entries]
+    return tag("nav", listing(links), aria_label="Contents")
+
+
+def _reproduce(run: Run, options: Options) -> Markup:
+    if run.seeded is None:
+        randomness = "Whether the randomness was seeded is not known."
+    elif not run.seeded:
+        randomness = (
+            "Noise and sampling were keyed from the operating system's secure source, and the key was never written"
+            " down: the same command trains anew, with other noise. That is what makes it private."
+        )
+    elif options.release:
+        randomness = "A fixed seed was used, which is withheld here: whoever has it can take the noise off."
+    else:
+        randomness = "A fixed seed was used (see the spec): the same versions repeat the run to the last bit."
+    versions = [tag("div", tag("dt", key), tag("dd", value)) for key, value in run.about.items()]
+    return join(
+        [
+            paragraph(randomness),
+            paragraph("Save the spec as spec.toml and run:"),
+            tag("pre", tag("code", run.command), tabindex=0, aria_label="The command"),
+            tag("dl", *versions, class_="facts little") if versions else None,
+            listing(run.training_words),
+            tag("details", tag("summary", "The spec, everything spelt out"), tag("pre", run.spec, tabindex=0)),
+        ]
+    )

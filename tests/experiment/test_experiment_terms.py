@@ -1,0 +1,91 @@
+"""The terms of a run: what it writes down is what it was accounted by, and what clients have left they may spend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedveil.core.errors import FedveilError
+from fedveil.data.dataset import Dataset
+from fedveil.experiment.budget import Budgeted, budget_of
+from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.privacy import claimed, promised, promised_course, spent, spent_course
+from fedveil.experiment.run import run
+from fedveil.experiment.spec import resolve
+from fedveil.experiment.terms import from_record, to_record
+
+
+@pytest.fixture
+def prepared(blobs: Dataset, tiny: dict[str, Any]) -> Prepared:
+    changes = {"privacy.epsilon": 2.0, "example.sigma": 3.0, "cohort.most": 9, "stop.rounds": 30}
+    return prepare(resolve("fed-cdp", {**tiny, **changes}), blobs)
+
+
+def test_a_table_from_what_was_written_down_is_the_table(prepared: Prepared) -> None:
+    told = json.loads(json.dumps(to_record(prepared)))
+    recorded = from_record(prepared.spec, told)
+    assert recorded is not None
+    assert recorded.population == prepared.population
+    mine, its = promised(recorded, delta=1e-5), promised(prepared, delta=1e-5)
+    assert mine.guarantees == its.guarantees
+    assert claimed(recorded, 1e-5) == claimed(prepared, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"records_of_clients": [[30, 9]]},
+        {"records_of_clients": [[0, 10]]},
+        {"records_of_clients": [[30, 11], [30, -1]]},
+        {"records_of_clients": "many"},
+        {"layers": 0},
+        {"copies": None},
+        {"seeded": "no"},
+    ],
+)
+def test_terms_that_make_no_sense_are_not_taken(prepared: Prepared, change: dict[str, Any]) -> None:
+    assert from_record(prepared.spec, to_record(prepared) | change) is None
+
+
+def test_a_seeded_spec_is_seeded_whatever_is_written_beside_it(prepared: Prepared) -> None:
+    recorded = from_record(prepared.spec, to_record(prepared) | {"seeded": False})
+    assert recorded is not None
+    assert recorded.seeded
+
+
+def test_what_is_left_is_exactly_what_a_client_may_still_spend(prepared: Prepared) -> None:
+    budget = budget_of(prepared)
+    assert budget is not None
+    spending = Budgeted(prepared, budget, [(0, [0, 1]), (1, [0])])
+    left = spending.left(2)
+    assert left[0] == left[1] - 1 == left[2] - 2
+    assert 0 < left[0] < 9
+    for round in range(2, 2 + left[0]):
+        assert 0 in spending.candidates(round)
+        spending.took_part(round, [0])
+    assert 0 not in spending.candidates(2 + left[0])
+    assert spending.left(2 + left[0])[0] == 0
+
+
+def test_the_course_ends_at_the_table(blobs: Dataset, tiny: dict[str, Any], tmp_path: Path) -> None:
+    run("fed-cdp", tiny, dataset=blobs, out=tmp_path / "r", workers=1)
+    ready = prepare(resolve(tmp_path / "r" / "spec.toml"), blobs)
+    with Ledger(tmp_path / "r" / "ledger.sqlite") as ledger:
+        receipts, attempts = ledger.receipts(), [round for round, _, _ in ledger.rounds()]
+    for cell in [(found.unit, found.view) for found in promised(ready, delta=1e-5).guarantees]:
+        values = spent_course(ready, receipts, attempts, [1, 2, 4], cell)
+        assert values == sorted(values)
+        assert values[-1] == spent(ready, receipts, 4, 1e-5, attempts).of(*cell).epsilon
+        assert promised_course(ready, [2, 4], cell)[-1] == promised(ready, delta=1e-5).of(*cell).epsilon
+
+
+def test_other_data_under_the_same_spec_do_not_go_on_with_a_run(
+    blobs: Dataset, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    run("fed-cdp", tiny, dataset=blobs, out=tmp_path / "r", workers=1)
+    with Ledger(tmp_path / "r" / "ledger.sqlite") as ledger, pytest.raises(FedveilError, match="who holds how many"):
+        ledger.pin("other terms", "terms")

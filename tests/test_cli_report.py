@@ -1,0 +1,321 @@
+"""`fedveil report` as a person uses it, on runs that ended in every way."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedveil.cli import main
+from fedveil.experiment.attack import attack
+from fedveil.experiment.audit import audit
+from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.run import run
+from fedveil.report.progress import Silent
+
+SMALL: dict[str, Any] = {
+    "data.name": "cancer",
+    "data.clients": 12,
+    "data.records": 20,
+    "cohort.size": 4,
+    "local.steps": 4,
+    "stop.rounds": 4,
+}
+
+
+class Stops(Silent):
+    """Ctrl-C after so many rounds."""
+
+    def __init__(self, after: int) -> None:
+        self._after = after
+
+    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
+        if done == self._after:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs that are only read, or copied: finished, seeded, interrupted, attacked and audited."""
+    where = tmp_path_factory.mktemp("runs")
+    run("fed-cdp", SMALL, out=where / "finished", workers=1)
+    run("fedavg", SMALL, seed=1, out=where / "seeded", workers=1)
+    with pytest.raises(KeyboardInterrupt):
+        run("fed-cdp", SMALL, out=where / "interrupted", workers=1, reporter=Stops(2))
+    shutil.copytree(where / "finished", where / "attacked")
+    attack(where / "attacked", view="on_device", victims=2, iterations=2, workers=1)
+    audit(where / "attacked", canaries=12, seed=1, workers=1)
+    return where
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], runs: Path) -> Any:
+    """Calls `fedveil report` in this process, among the runs; returns (exit code, stdout, stderr)."""
+    monkeypatch.chdir(runs)
+
+    def report(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fedveil", "report", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return int(stop.value.code or 0), printed.out, printed.err
+
+    return report
+
+
+def test_a_finished_run_has_everything_on_its_page(call: Any, tmp_path: Path) -> None:
+    code, out, err = call("attacked", "--out", str(tmp_path / "page.html"))
+    assert (code, err) == (0, "")
+    assert out.startswith("attacked: 4 of 4 rounds\n")
+    html = (tmp_path / "page.html").read_text()
+    for words in (
+        "fed-cdp on cancer",
+        "All 4 rounds were trained.",
+        "12 clients with 20 records each",
+        "record × client, server, released",
+        "Accuracy over rounds",
+        "ε over rounds",
+        "Size of the updates",
+        "client 11",
+        "Attacks on this run",
+        "data:image/png;base64,",
+        "An adversary who sees every client&#x27;s update as it arrives tried to tell, 12 times",
+        "keyed from the operating system",
+        "[example.clip]",
+        "dp-accounting",
+    ):
+        assert words in html, words
+    assert str(tmp_path) not in html
+    assert "unfinished" not in html
+    assert len(html) < 400_000
+
+
+def test_spent_is_what_account_says(call: Any, runs: Path, tmp_path: Path) -> None:
+    from fedveil.experiment.privacy import account
+    from fedveil.experiment.reading import read_run
+    from fedveil.experiment.report import facts
+
+    told = account(runs / "finished").to_dict()
+    found = facts(read_run(runs / "finished"), "finished")
+    assert list(found.spent or ()) == told["guarantees"]
+    assert list(found.promised or ()) == told["promised"]
+    assert found.clients is not None
+    assert list(found.clients.epsilon or ()) == told["per_client"]["epsilon"]
+    ends = {words: points[-1][1] for words, points in found.course}
+    (server,) = [cell["epsilon"] for cell in told["guarantees"] if (cell["unit"], cell["view"]) == ("record", "server")]
+    assert any(value == pytest.approx(server) for words, value in ends.items() if "server" in words)
+
+
+def test_no_records_are_needed_to_report_on_a_run(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the data set was read")
+
+    monkeypatch.setattr("fedveil.experiment.prepare.load", refuse)
+    assert call("finished", "--out", str(tmp_path / "page.html"))[0] == 0
+
+
+def test_an_interrupted_run_is_reported_as_unfinished(call: Any, tmp_path: Path) -> None:
+    code, out, _ = call("interrupted", "--out", str(tmp_path / "page.html"), "--json")
+    assert code == 0
+    (told,) = json.loads(out)["runs"]
+    assert (told["state"], told["rounds"], told["planned"], told["problems"]) == ("unfinished", 2, 4, [])
+    html = (tmp_path / "page.html").read_text()
+    assert "This run is unfinished" in html
+    assert "2 of 4 rounds are published" in html
+
+
+def test_a_run_that_died_in_a_round_counts_what_it_paid_for(call: Any, runs: Path, tmp_path: Path) -> None:
+    crashed = tmp_path / "crashed"
+    shutil.copytree(runs / "interrupted", crashed)
+    with Ledger(crashed / "ledger.sqlite") as ledger:  # as the loop does before it sends the round; then it dies
+        last = [receipt for receipt in ledger.receipts() if receipt.round == 1]
+        again = [type(receipt)(2, receipt.client, receipt.did, False, 0) for receipt in last]
+        ledger.commit(2, [receipt.client for receipt in last], again)
+    events = crashed / "events.jsonl"
+    events.write_text(events.read_text() + '{"event": "rou')
+    code, out, _ = call(str(crashed), "--out", str(tmp_path / "page.html"))
+    assert code == 0
+    assert "events.jsonl: 1 of" in out
+    html = (tmp_path / "page.html").read_text()
+    assert "A further round was begun and paid for, but never published" in html
+    assert "spent in 3 rounds, from receipts" in html
+
+
+def test_a_round_that_was_noted_but_never_saved_is_not_counted_as_published(runs: Path, tmp_path: Path) -> None:
+    from fedveil.experiment.reading import read_run
+
+    crashed = tmp_path / "crashed"
+    shutil.copytree(runs / "interrupted", crashed)
+    events = crashed / "events.jsonl"
+    last = json.loads(events.read_text().splitlines()[-1])
+    events.write_text(events.read_text() + json.dumps(last | {"round": last["round"] + 1}) + "\n")
+    found = read_run(crashed)
+    assert found.published == 2
+    assert [event["round"] for event in found.events] == [0, 1]
+    assert found.problems == []
+
+
+def test_a_run_in_progress_is_reported_without_disturbing_it(call: Any, runs: Path, tmp_path: Path) -> None:
+    busy = tmp_path / "busy"
+    shutil.copytree(runs / "interrupted", busy)
+    with Ledger(busy / "ledger.sqlite"):
+        code, out, _ = call(str(busy), "--out", str(tmp_path / "page.html"))
+    assert code == 0
+    assert "the ledger is in use" in out
+    assert "Another process is working on this run" in (tmp_path / "page.html").read_text()
+
+
+def test_a_run_killed_before_its_first_round_has_a_page(call: Any, runs: Path, tmp_path: Path) -> None:
+    early = tmp_path / "early"
+    shutil.copytree(runs / "interrupted", early)
+    for name in ("events.jsonl", "ledger.sqlite", "checkpoints"):
+        path = early / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert call(str(early), "--out", str(tmp_path / "page.html"))[0] == 0
+    html = (tmp_path / "page.html").read_text()
+    assert "0 of 4 rounds" in html
+    assert "No round has been published yet" not in html  # what is promised can be drawn
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("ledger.sqlite", None, "ledger.sqlite is missing: what was spent, and by whom, is not known"),
+        ("ledger.sqlite", b"no database, but long enough to look like one" * 40, "ledger.sqlite: the ledger"),
+        ("events.jsonl", None, "events.jsonl is missing"),
+        ("events.jsonl", b"\xff\xfe nonsense\n", "events.jsonl: 1 of 1 lines"),
+        ("run.json", None, "run.json is missing"),
+        ("result.json", b"{", "result.json: can't be read"),
+    ],
+)
+def test_what_is_missing_or_damaged_is_said_and_the_rest_is_shown(
+    call: Any, runs: Path, tmp_path: Path, name: str, content: bytes | None, words: str
+) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(runs / "finished", damaged)
+    (damaged / name).unlink()
+    if content is not None:
+        (damaged / name).write_bytes(content)
+    code, out, err = call(str(damaged), "--out", str(tmp_path / "page.html"))
+    assert (code, err) == (0, "")
+    assert words in out
+    html = (tmp_path / "page.html").read_text()
+    assert "Not everything could be read" in html
+    assert str(tmp_path) not in html
+
+
+@pytest.mark.parametrize("name", ["spec.toml", "run.json"])
+def test_what_was_changed_afterwards_is_not_believed(call: Any, runs: Path, tmp_path: Path, name: str) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(runs / "finished", changed)
+    text = (changed / name).read_text()
+    old, new = ("sigma = 6.0", "sigma = 60.0") if name == "spec.toml" else ('"copies": ', '"copies": 1')
+    assert old in text
+    (changed / name).write_text(text.replace(old, new))
+    code, out, _ = call(str(changed), "--out", str(tmp_path / "page.html"))
+    assert code == 0
+    assert "changed after the run began" in out
+    html = (tmp_path / "page.html").read_text()
+    assert "No guarantee can be stated" in html
+    assert not re.search(r"ε = \d", html)
+    code, _, err = call(str(changed), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "what is guaranteed can't be checked" in err
+
+
+def test_nothing_is_released_without_a_ledger(call: Any, runs: Path, tmp_path: Path) -> None:
+    lost = tmp_path / "lost"
+    shutil.copytree(runs / "finished", lost)
+    (lost / "ledger.sqlite").unlink()
+    code, _, err = call(str(lost), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "ledger.sqlite is missing" in err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_several_runs_and_a_series_are_one_page(call: Any, runs: Path, tmp_path: Path) -> None:
+    series = tmp_path / "series"
+    (series / "runs").mkdir(parents=True)
+    (series / "series.json").write_text("{}")
+    shutil.copytree(runs / "interrupted", series / "runs" / "first")
+    code, out, _ = call("finished", "seeded", str(series), "--out", str(tmp_path / "page.html"))
+    assert code == 0
+    assert out.splitlines()[:3] == [
+        "finished: 4 of 4 rounds",
+        "seeded: 4 of 4 rounds",
+        "first: 2 of 4 rounds (unfinished)",
+    ]
+    html = (tmp_path / "page.html").read_text()
+    assert "3 trainings side by side" in html
+    assert "not private: seeded" in html
+
+
+def test_for_release_holds_only_what_is_declared_or_follows_from_the_models(
+    call: Any, runs: Path, tmp_path: Path
+) -> None:
+    for name in ("attacked", "seeded"):
+        assert call(name, "--for-release", "--out", str(tmp_path / "page.html"))[0] == 0
+        html = (tmp_path / "page.html").read_text()
+        assert "Made for release" in html
+        for words in ("Training loss", "Size of the updates", "How often clients took part", "Attacks on this run"):
+            assert words not in html
+        assert "data:image" not in html
+        assert "spent" not in html.split("</style>")[1].replace("it is kept before it is spent", "")
+        assert "seed = 1" not in html
+    assert "seed = &quot;withheld&quot;" in html
+
+
+def test_for_release_states_what_is_promised_however_often_clients_were_drawn(runs: Path) -> None:
+    from fedveil.experiment.reading import read_run
+    from fedveil.experiment.report import facts
+
+    inside = facts(read_run(runs / "finished"), "finished")
+    outside = facts(read_run(runs / "finished"), "finished", release=True)
+    assert outside.cells == inside.promised
+    assert outside.clients is None
+    assert all(set(event) <= {"event", "round", "accuracy", "loss"} for event in outside.rounds)
+
+
+def test_pictures_can_be_left_out(call: Any, tmp_path: Path) -> None:
+    assert call("attacked", "--without-pictures", "--out", str(tmp_path / "page.html"))[0] == 0
+    assert "data:image" not in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "nowhere: not a run directory (spec.toml is missing)"),
+        (["finished", "--out", "no/such/page.html"], "--out: no/such/page.html can't be written"),
+        (["finished", "--out", "."], "--out: . can't be written"),
+        ([], "Missing argument 'RUN...'"),
+    ],
+)
+def test_bad_input_is_one_line(call: Any, arguments: list[str], words: str) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_attacks_and_audits_of_a_run_are_kept_in_it_unless_told_otherwise(runs: Path, tmp_path: Path) -> None:
+    kept = runs / "attacked"
+    assert [path.name for path in (kept / "attacks").iterdir()] == ["001-on_device"]
+    assert [path.name for path in (kept / "audits").iterdir()] == ["001-record-server.json"]
+    mine = tmp_path / "mine"
+    shutil.copytree(runs / "finished", mine)
+    attack(mine, view="on_device", victims=1, iterations=1, workers=1, keep=False)
+    audit(mine, canaries=12, seed=1, workers=1, keep=False)
+    assert not (mine / "attacks").exists()
+    assert not (mine / "audits").exists()
+
+
+def test_an_audit_of_a_run_takes_no_settings(runs: Path) -> None:
+    from fedveil import FedveilError
+
+    with pytest.raises(FedveilError, match="a run is what it is"):
+        audit(runs / "finished", {"local.steps": 2})
