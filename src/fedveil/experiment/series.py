@@ -163,10 +163,12 @@ def run_all(
     *,
     workers: int | None = None,
     dataset: Dataset | None = None,
+    need_one: bool = True,
 ) -> list[Done]:
     """Every planned run, in order: read if it is finished, resumed if it was begun, else trained.
 
-    A run that fails (diverges, say) does not take the others with it; its `failure` says why.
+    A run that fails (diverges, say) does not take the others with it; its `failure` says why. Where `need_one`, at
+    least one must come to its end.
     """
     paths = [directory / "runs" / run.name for run in planned]
     missing = [run for run, path in zip(planned, paths, strict=True) if not RunFiles(path).result.exists()]
@@ -180,7 +182,7 @@ def run_all(
         if unfinished:
             follower.end_run(_words(done))
         found.append(done)
-    if all(done.result is None for done in found):
+    if need_one and all(done.result is None for done in found):
         raise FedveilError(f"no run was finished; {found[0].name}: {found[0].failure}")
     return found
 

@@ -1,0 +1,104 @@
+"""What a reproduction leaves: table.csv, picture.png, and a page that says how it was made."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shutil
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedveil.experiment.files import disk_errors, write_whole
+from fedveil.experiment.reproduce.declare import Scene
+from fedveil.experiment.reproduce.measure import Bench
+from fedveil.experiment.reproduce.plan import Plan
+from fedveil.report.reproductions import draw_table, guarantee_table, matrix
+from fedveil.report.tables import SEEDED, flat_csv, markdown_text
+from fedveil.runtimes.local import usable_cores
+
+HIDDEN = ("digits",)
+"""What the table's writer needs and its reader does not."""
+
+
+def write_all(out: Path, bench: Bench, plan: Plan, rows: list[dict[str, Any]], page: Path | None) -> list[str]:
+    """Write the files; returns the remarks that belong below the table."""
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    notes = remarks(plan, rows)
+    shown = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
+    write_whole(out / "table.csv", flat_csv(shown).encode())
+    picture = out / "picture.png"
+    drawn = _draw(picture, bench, plan, rows)
+    write_whole(out / "table.md", page_text(plan, rows, notes, picture.name if drawn else None).encode())
+    if page is not None:
+        beside = page.with_suffix(".png")
+        with disk_errors(page):
+            page.parent.mkdir(parents=True, exist_ok=True)
+            if drawn:
+                shutil.copyfile(picture, beside)
+        write_whole(page, page_text(plan, rows, notes, beside.name if drawn else None).encode())
+    return notes
+
+
+def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[dict[str, Any]]) -> bool:
+    declaration = plan.declaration
+    title = f"{declaration.title} ({plan.scale})"
+    with disk_errors(picture):
+        if declaration.draw is not None:
+            courses = {course.name: bench.runs(course.work, plan.seeds) for course in plan.courses}
+            declaration.draw(Scene(picture, title, plan.scale, courses, {}, {}))
+            return picture.exists()
+        if not any(isinstance(row["ours"], int | float) for row in rows):
+            return False
+        draw_table(picture, title, declaration.value, rows)
+    return True
+
+
+def remarks(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
+    declaration, printed = plan.declaration, plan.declaration.printed
+    found = [f"{plan.scale}: {declaration.scales[plan.scale]}"]
+    if any(row["seeds"] > 1 for row in rows):
+        found.append(f"mean ± standard deviation over {len(plan.seeds)} seeds")
+    deltas = dict.fromkeys(row["delta"] for row in rows if row["delta"] is not None)
+    if deltas:
+        words = ", ".join(f"{delta:g}" for delta in deltas)
+        found.append(
+            f"ε at δ = {words}: claimed by the paper's formula for the setting that ran; verified is what was spent"
+            " (the most of any client and seed), of what was promised where that differs, for one run alone"
+        )
+        found.append(SEEDED)
+    found += [f"the paper: {printed.note}"] if printed.note else []
+    return [*found, *declaration.remarks]
+
+
+def command(plan: Plan) -> str:
+    """What makes the page, without what only says where."""
+    seeds = f" --seeds {len(plan.seeds)}" if len(plan.seeds) != plan.declaration.seeds[plan.scale] else ""
+    return f"fedveil reproduce {plan.declaration.name} --scale {plan.scale}{seeds}"
+
+
+def machine() -> str:
+    return (
+        f"{usable_cores()} cores ({platform.machine()}), Python {platform.python_version()},"
+        f" PyTorch {torch.__version__}, fedveil {version('fedveil')}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    )
+
+
+def page_text(plan: Plan, rows: Sequence[dict[str, Any]], notes: Sequence[str], picture: str | None) -> str:
+    """The page, as generated: nothing on it is typed by hand."""
+    declaration, printed = plan.declaration, plan.declaration.printed
+    parts = [f"# {declaration.title}", "", f"{printed.paper}, {printed.number}: {printed.caption}."]
+    parts += ["", "```sh", command(plan), "```", "", f"Made on {machine()}.", ""]
+    if rows:
+        parts += ["Ours, and the paper's in brackets:", "", markdown_text(*matrix(rows), [])]
+        guarantees = guarantee_table(rows)
+        if guarantees is not None:
+            parts += [markdown_text(*guarantees, [])]
+    parts += [*(f"- {note}" for note in notes), ""]
+    if picture is not None:
+        parts += [f"![{declaration.title}]({picture})", ""]
+    return "\n".join(parts)
