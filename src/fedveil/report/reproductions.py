@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib import image
 from matplotlib.lines import Line2D
 
 from fedveil.report.guarantees import rounded_up
-from fedveil.report.plots import MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
+from fedveil.report.plots import COLOURS, MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
 
 Row = Mapping[str, Any]
 
@@ -131,4 +132,65 @@ def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
         axes.set_yscale("log")
         plain_ticks(axes, "y")
     legend_below(figure, handles, [*names, "hollow: the paper's"])
+    figure.savefig(path)
+
+
+def draw_courses(path: Path, title: str, lines: Sequence[Row]) -> None:
+    """Over the rounds, one panel for each quantity. A line has `name`, `panel`, `rounds`, `values`, `deviation`."""
+    panels, names = (list(dict.fromkeys(line[key] for line in lines)) for key in ("panel", "name"))
+    figure = new_figure(max(7.0, 4.6 * len(panels)), 4.8 + 0.1 * len(names))
+    figure.suptitle(title, fontsize=11)
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        mine = [line for line in lines if line["panel"] == panel]
+        for line in mine:
+            look = style(names.index(line["name"]))
+            axes.plot(line["rounds"], line["values"], linewidth=1.8, **look)
+            if any(line["deviation"]):
+                low, high = (
+                    [value + sign * spread for value, spread in zip(line["values"], line["deviation"], strict=True)]
+                    for sign in (-1, 1)
+                )
+                axes.fill_between(line["rounds"], low, high, color=look["color"], alpha=0.15, linewidth=0)
+        tidy(axes, "rounds", panel, rounds=True)
+        if spans_a_decade([value for line in mine for value in line["values"]]):
+            axes.set_yscale("log")
+    handles = [Line2D([], [], linewidth=1.8, **style(index)) for index in range(len(names))]
+    legend_below(figure, handles, names)
+    figure.savefig(path)
+
+
+def draw_montage(path: Path, title: str, pictures: Sequence[tuple[str, Path]], across: int) -> None:
+    """Pictures that exist already, under one another and side by side, each with its name."""
+    images = [(name, image.imread(picture)) for name, picture in pictures if picture.is_file()]
+    if not images:
+        return
+    down = math.ceil(len(images) / across)
+    figure = new_figure(6.5 * across, 3.0 * down)
+    figure.suptitle(title, fontsize=12)
+    grid = figure.subplots(down, across, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, (name, pixels) in zip(grid.flat, images, strict=False):
+        axes.imshow(pixels)
+        axes.set_title(name, fontsize=10)
+    figure.savefig(path)
+
+
+def draw_shares(path: Path, title: str, shares: Sequence[Sequence[float]], classes: Sequence[str]) -> None:
+    """One stacked bar per client: which part of its records has which label."""
+    figure = new_figure(8.0, 4.6)
+    figure.suptitle(title, fontsize=11)
+    axes = figure.subplots()
+    below = [0.0] * len(shares)
+    handles = []
+    for index, name in enumerate(classes):
+        part = [share[index] for share in shares]
+        hatch = "///" if index >= len(COLOURS) else None
+        handles.append(
+            axes.bar(range(len(shares)), part, bottom=below, color=style(index)["color"], hatch=hatch, label=name)
+        )
+        below = [low + high for low, high in zip(below, part, strict=True)]
+    tidy(axes, "client", "share of its records")
+    axes.set_xticks(range(len(shares)))
+    legend_below(figure, handles, list(classes))
     figure.savefig(path)

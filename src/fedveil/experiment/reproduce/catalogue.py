@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 from fedveil.core.errors import FedveilError
-from fedveil.experiment.reproduce import fed_cdp
+from fedveil.experiment.reproduce import fed_cdp, fed_cdp_leaks, geyer, ldp_sgd, prifedsync
 from fedveil.experiment.reproduce.declare import Reproduction
 
 
 @cache
 def catalogue() -> dict[str, Reproduction]:
-    found = [*fed_cdp.everything()]
+    papers = (fed_cdp, fed_cdp_leaks, geyer, prifedsync, ldp_sgd)
+    found = [one for paper in papers for one in paper.everything()]
     return {one.name: one for one in found}
 
 

@@ -80,25 +80,51 @@ class Cell:
     added: bool = False
 
 
+ReadEvent = Callable[[Mapping[str, Any]], float | None]
+
+
+def of_event(key: str, index: int | None = None, scale: float = 1.0) -> ReadEvent:
+    """A number of a round's event, or one of its list, where it is there."""
+
+    def read(event: Mapping[str, Any]) -> float | None:
+        found = event.get(key)
+        if found is None:
+            return None
+        return float(found if index is None else found[index]) * scale
+
+    return read
+
+
 @dataclass(frozen=True)
 class Course:
-    """A line of a figure: what a training's rounds say, in words of the events."""
+    """A line of a figure: what a training's rounds say, panel by panel."""
 
     name: str
     work: Training
-    keys: tuple[str, ...] = ("accuracy",)
+    panels: Mapping[str, ReadEvent]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An attack's result, and the picture of what it reconstructed."""
+
+    row: str
+    column: str
+    found: Mapping[str, Any]
+    picture: Path
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What a figure is drawn from besides its courses."""
+    """What a picture is drawn from, where it is not simply the table or the courses."""
 
     out: Path
     title: str
     scale: Scale
-    courses: Mapping[str, Sequence[Done]]
-    prepared: Mapping[str, Prepared]
-    leaks: Mapping[tuple[str, str], Mapping[str, Any]]
+    courses: Sequence[tuple[Course, Sequence[Done]]]
+    leaks: Sequence[Shown]
+    rows: Sequence[Mapping[str, Any]]
+    prepared: Callable[[Setting], Prepared]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,19 +132,20 @@ class Reproduction:
     """A table or figure of a paper, and how to make it again.
 
     `cells` and `courses` give the work in a scale. `scales` says in words what differs from the paper in each scale,
-    `remarks` why a result differs, without numbers: those are measured. `draw` makes the picture where it is not
-    simply the table.
+    `remarks` why a result differs, without numbers: those are measured. The picture shows the courses, or else the
+    rows of the table that `drawn` names; `draw` makes another one.
     """
 
     name: str
     title: str
-    cells: Callable[[Scale], Sequence[Cell]]
+    cells: Callable[[Scale], Sequence[Cell]] = lambda scale: ()
     courses: Callable[[Scale], Sequence[Course]] = lambda scale: ()
-    seeds: Mapping[Scale, int]
+    seeds: Mapping[Scale, int] = field(default_factory=lambda: {"small": 1, "paper": 3})
     scales: Mapping[Scale, str]
     remarks: tuple[str, ...] = ()
     draw: Callable[[Scene], None] | None = None
     value: str = "accuracy"
+    drawn: str = "*"
 
     @property
     def printed(self) -> Printed:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Dataset, load
+from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import RunFiles
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import promised
+from fedveil.experiment.reproduce.bench import Bench
 from fedveil.experiment.reproduce.catalogue import named
 from fedveil.experiment.reproduce.declare import Scale, Stated
-from fedveil.experiment.reproduce.measure import Bench, measure
+from fedveil.experiment.reproduce.leaks import run_leaks
+from fedveil.experiment.reproduce.measure import measure
 from fedveil.experiment.reproduce.pages import write_all
 from fedveil.experiment.reproduce.plan import Plan, chosen, digest, make_plan, planned_runs
 from fedveil.experiment.series import (
@@ -24,6 +26,7 @@ from fedveil.experiment.series import (
     check_size,
     failures,
     going_on,
+    loaded_for,
     prepared_with,
     run_all,
 )
@@ -93,6 +96,8 @@ def reproduce(
         if train and planned:
             _check_ready(planned, loaded)
             failed = failures(run_all(directory, planned, follower, workers=workers, need_one=False))
+        if train:
+            run_leaks(bench, asked.cells)
         wanted = {(cell.row, cell.column) for cell in asked.cells}
         rows = measure(bench, whole, wanted, failed)
         written = directory / f"{name}-{scale}"
@@ -104,8 +109,10 @@ def reproduce(
 def _load(plan: Plan) -> dict[str, Dataset]:
     """Every data set that is needed, before anything is trained: a missing one says how to fetch it."""
     works = [*(cell.work for cell in plan.cells), *(course.work for course in plan.courses)]
-    names = dict.fromkeys(resolve(work.source, work.overrides).data.name for work in works)
-    return {name: load(name) for name in names}
+    loaded: dict[str, Dataset] = {}
+    for work in works:
+        loaded_for(resolve(work.source, work.overrides).data, loaded)
+    return loaded
 
 
 def _verified(loaded: dict[str, Dataset]) -> Any:

@@ -4,54 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from fedveil.accounting.guarantees import plain_number
-from fedveil.data.dataset import Dataset
-from fedveil.experiment.files import RunFiles
+from fedveil.accounting.table import Table
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import claimed, promised
-from fedveil.experiment.reproduce.declare import Cell, Place, Setting, Training
+from fedveil.experiment.reproduce.bench import Bench
+from fedveil.experiment.reproduce.declare import Cell, Leak, Place, Setting, Training
+from fedveil.experiment.reproduce.leaks import stored_leak
 from fedveil.experiment.reproduce.papers import Value
-from fedveil.experiment.reproduce.plan import EpsilonOf, Plan, run_name, settle
-from fedveil.experiment.run import resume
-from fedveil.experiment.series import Done, Follower, prepared_with, round_events
-from fedveil.experiment.spec import resolve
+from fedveil.experiment.reproduce.plan import Plan, run_name, settle
+from fedveil.experiment.series import Done
 
 NOT_RUN = "not run"
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Where the runs are, and what reading them needs."""
-
-    directory: Path
-    loaded: dict[str, Dataset]
-    epsilon_of: EpsilonOf
-    follower: Follower
-    workers: int | None
-    train: bool
-
-    def run_path(self, name: str) -> Path:
-        return self.directory / "runs" / name
-
-    def runs(self, work: Training, seeds: Sequence[int]) -> list[Done]:
-        """Those of its runs that are finished."""
-        name = run_name(settle(work, self.epsilon_of))
-        paths = [self.run_path(f"{name}-seed{seed}") for seed in seeds]
-        return [
-            Done(path.name, resume(path), tuple(round_events(path))) for path in paths if RunFiles(path).result.exists()
-        ]
-
-    def prepared_run(self, done: Done) -> Prepared:
-        """By the run's own spec, whose noise is solved already where it was calibrated."""
-        return prepared_with(resolve(RunFiles(self.run_path(done.name)).spec), None, self.loaded)
-
-    def prepared_setting(self, work: Setting) -> Prepared:
-        return prepared_with(settle(work, self.epsilon_of), None, self.loaded)
 
 
 def measure(bench: Bench, plan: Plan, asked: set[tuple[str, str]], failed: Sequence[str]) -> list[dict[str, Any]]:
@@ -84,22 +51,15 @@ class _Reader:
         if dones:
             self.prepared = bench.prepared_run(dones[0])
         self._told: dict[Place, dict[str, Any]] = {}
-        self._promise: Any = None
+        self._promise: Table | None = None
 
     def epsilons(self, place: Place | None) -> dict[str, Any]:
         if place is None or not self._dones:
             return {}
         if place not in self._told:
-            delta = self.prepared.spec.privacy.delta
-            self._promise = self._promise or promised(self.prepared, delta=delta)
-            claims = [c.epsilon for c in claimed(self.prepared, delta) if (c.unit, c.view) == place]
-            self._told[place] = {
-                "place": f"{place[0]} × {place[1]}",
-                "delta": delta,
-                "claimed": plain_number(claims[0]) if claims else None,
-                "verified": plain_number(max(_spent(done, place) for done in self._dones)),
-                "promised": plain_number(self._promise.of(*place).epsilon),
-            }
+            self._promise = self._promise or promised(self.prepared, delta=self.prepared.spec.privacy.delta)
+            spent = plain_number(max(_spent(done, place) for done in self._dones))
+            self._told[place] = _promise(self.prepared, place, self._promise) | {"verified": spent}
         return self._told[place]
 
 
@@ -112,10 +72,29 @@ def _spent(done: Done, place: Place) -> float:
 
 
 def _untrained(bench: Bench, cell: Cell, asked: bool) -> tuple[list[Value], dict[str, Any]]:
+    """A setting is read where it was asked for; an attack where its result is there."""
+    if isinstance(cell.work, Leak):
+        found = stored_leak(bench, cell.work)
+        return ([], {}) if found is None else ([cell.read(found)], {})
     if not asked:
         return [], {}
     assert isinstance(cell.work, Setting)
-    return [cell.read(bench.prepared_setting(cell.work))], {}
+    prepared = bench.prepared_setting(cell.work)
+    return [cell.read(prepared)], {} if cell.place is None else _promise(prepared, cell.place)
+
+
+def _promise(prepared: Prepared, place: Place, table: Table | None = None) -> dict[str, Any]:
+    """What is claimed and what is promised for a setting."""
+    delta = prepared.spec.privacy.delta
+    claims = [claim.epsilon for claim in claimed(prepared, delta) if (claim.unit, claim.view) == place]
+    epsilon = plain_number((table or promised(prepared, delta=delta)).of(*place).epsilon)
+    return {
+        "place": f"{place[0]} × {place[1]}",
+        "delta": delta,
+        "claimed": plain_number(claims[0]) if claims else None,
+        "verified": epsilon,
+        "promised": epsilon,
+    }
 
 
 def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, Any]) -> dict[str, Any]:

@@ -6,17 +6,21 @@ import datetime
 import platform
 import shutil
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
 
 from fedveil.experiment.files import disk_errors, write_whole
-from fedveil.experiment.reproduce.declare import Scene
-from fedveil.experiment.reproduce.measure import Bench
+from fedveil.experiment.reproduce.bench import Bench
+from fedveil.experiment.reproduce.declare import Course, Leak, Scene, Shown
+from fedveil.experiment.reproduce.leaks import leak_path, stored_leak
 from fedveil.experiment.reproduce.plan import Plan
-from fedveil.report.reproductions import draw_table, guarantee_table, matrix
+from fedveil.experiment.series import Done
+from fedveil.report.reproductions import draw_courses, draw_table, guarantee_table, matrix
 from fedveil.report.tables import SEEDED, flat_csv, markdown_text
 from fedveil.runtimes.local import usable_cores
 
@@ -47,15 +51,46 @@ def write_all(out: Path, bench: Bench, plan: Plan, rows: list[dict[str, Any]], p
 def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[dict[str, Any]]) -> bool:
     declaration = plan.declaration
     title = f"{declaration.title} ({plan.scale})"
+    courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
     with disk_errors(picture):
         if declaration.draw is not None:
-            courses = {course.name: bench.runs(course.work, plan.seeds) for course in plan.courses}
-            declaration.draw(Scene(picture, title, plan.scale, courses, {}, {}))
+            shown = [
+                Shown(cell.row, cell.column, found, leak_path(bench, cell.work).with_suffix(".png"))
+                for cell in plan.cells
+                if isinstance(cell.work, Leak) and (found := stored_leak(bench, cell.work)) is not None
+            ]
+            declaration.draw(Scene(picture, title, plan.scale, courses, shown, rows, bench.prepared_setting))
             return picture.exists()
-        if not any(isinstance(row["ours"], int | float) for row in rows):
+        if any(dones for _, dones in courses):
+            draw_courses(picture, title, [line for course, dones in courses if dones for line in lines(course, dones)])
+            return True
+        drawn = [row for row in rows if fnmatchcase(row["row"], declaration.drawn)]
+        if not any(isinstance(row["ours"], int | float) for row in drawn):
             return False
-        draw_table(picture, title, declaration.value, rows)
+        draw_table(picture, title, declaration.value, drawn)
     return True
+
+
+def lines(course: Course, dones: Sequence[Done]) -> list[dict[str, Any]]:
+    """The course of every panel: mean and deviation over the runs, at the rounds that all of them tell."""
+    found = []
+    for panel, read in course.panels.items():
+        told = [
+            {int(event["round"]) + 1: value for event in done.rounds if (value := read(event)) is not None}
+            for done in dones
+        ]
+        shared = sorted(set.intersection(*map(set, told)))
+        several = [[one[round] for one in told] for round in shared]
+        found.append(
+            {
+                "name": course.name,
+                "panel": panel,
+                "rounds": shared,
+                "values": [fmean(values) for values in several],
+                "deviation": [stdev(values) if len(values) > 1 else 0.0 for values in several],
+            }
+        )
+    return found
 
 
 def remarks(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:

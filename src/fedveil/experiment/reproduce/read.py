@@ -97,6 +97,11 @@ def claimed_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:
     return read
 
 
+def solved_sigma(prepared: Prepared) -> Value:
+    """The noise scale of the first mechanism, as calibrated."""
+    return next(iter(prepared.spec.method.mechanisms.values())).sigma
+
+
 # Of an attack
 
 
@@ -107,3 +112,8 @@ def leak_value(key: str) -> Callable[[Mapping[str, Any]], Value]:
         return value
 
     return read
+
+
+def succeeded(found: Mapping[str, Any]) -> Value:
+    """As the paper prints it, with the share of victims in brackets."""
+    return f"{'Y' if found['success_rate'] > 0.5 else 'N'} ({found['success_rate']:.0%})"
