@@ -56,6 +56,47 @@ def guarantee_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]] | 
     return (["", "columns", "claimed ε", "verified ε", "of"], lines) if lines else None
 
 
+def shortfalls(rows: Sequence[Row], leeway: float = 0.01) -> list[str]:
+    """Where ours stays below the paper's by more than two deviations and the leeway, and what calibrated noise buys.
+
+    Numbers that are the larger the better; one sentence for every row of the paper, with the place that is worst.
+    """
+    found = []
+    for name in dict.fromkeys(row["row"] for row in rows if not row["added"]):
+        both = [row for row in rows if row["row"] == name and _comparable(row)]
+        short = [row for row in both if row["paper"] - row["ours"] > leeway + 2 * (row["deviation"] or 0.0)]
+        if short:
+            worst = max(short, key=lambda row: float(row["paper"] - row["ours"]))
+            better = [
+                f"; there “{_calibrated_name(row)}” reaches {ours_word(row)}, verified ε = {verified_word(row)}"
+                for row in rows
+                if row["added"] and row["ours"] is not None and _answers(row, worst)
+            ]
+            found.append(
+                f"{name}: the stated number is not reached in {len(short)} of {len(both)} places, furthest at"
+                f" {worst['column']}: {ours_word(worst)} instead of {paper_word(worst)}"
+                f" (verified ε = {verified_word(worst)}){''.join(better)}"
+            )
+    return found
+
+
+def _comparable(row: Row) -> bool:
+    return not row["added"] and isinstance(row["paper"], int | float) and isinstance(row["ours"], int | float)
+
+
+def _answers(row: Row, worst: Row) -> bool:
+    """Whether a cell with calibrated noise stands beside another: in its column and population, or in its row."""
+    if row["row"] == worst["row"]:
+        return "calibrated" in row["column"]
+    population = worst["row"].rpartition(", ")[2]
+    mine = row["row"].rpartition(", ")[2]
+    return row["column"] == worst["column"] and "calibrated" in row["row"] and ("K=" not in mine or mine == population)
+
+
+def _calibrated_name(row: Row) -> str:
+    return str(row["row"] if "calibrated" in row["row"] else row["column"])
+
+
 def _both(row: Row | None) -> str:
     if row is None:
         return ""
@@ -78,7 +119,7 @@ def ours_word(row: Row) -> str:
     if value == "inf":
         return "∞"
     spread = f" ± {number_word(row['deviation'], row['digits'])}" if row["deviation"] is not None else ""
-    part = f" ({row['runs']} of {row['seeds']} seeds)" if 0 < row["runs"] < row["seeds"] else ""
+    part = f" ({row['runs']} of {row['seeds']} seeds)" if row["runs"] < row["seeds"] else ""
     return f"{number_word(value, row['digits'])}{spread}{part}"
 
 

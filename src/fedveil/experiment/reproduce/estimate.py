@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedveil.core.types import View
 from fedveil.experiment.reproduce.catalogue import catalogue
 from fedveil.experiment.reproduce.declare import Leak, Scale
 from fedveil.experiment.reproduce.plan import Plan, make_plan, run_name, settle
-from fedveil.experiment.spec import Spec
+from fedveil.experiment.spec import Spec, resolve
 from fedveil.parts.batches import FullBatch
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.report.several import duration
@@ -15,11 +16,17 @@ from fedveil.report.several import duration
 MICROSECONDS = {"mnist": 35.0, "cifar10": 450.0, "lfw": 500.0, "adult": 12.0, "cancer": 8.0}
 """Of two cores for one record's gradient in the network of the task; measured once, for orientation only."""
 
+NETWORKS = {"prifedsync-mnist": 1000.0, "prifedsync-cifar": 900.0, "geyer-mlp": 60.0}
+"""The same for the networks of other papers."""
+
 EVALUATION = {"mnist": 0.3, "cifar10": 1.5, "lfw": 0.3, "adult": 0.02, "cancer": 0.01}
 """Seconds of two cores for one evaluation."""
 
-ATTACK = {"mnist": 0.5, "lfw": 2.0}
-"""Seconds of two cores for one victim and 100 iterations."""
+ATTACK = {"mnist": 3.0, "lfw": 6.0}
+"""Seconds of two cores for 100 iterations on one record of one victim whose gradient is clean."""
+
+START = 3.0
+"""Seconds before the first round of a run."""
 
 
 def seconds(plan: Plan) -> float:
@@ -35,7 +42,11 @@ def _training(spec: Spec) -> float:
     batch = records if isinstance(method.batch, FullBatch) else method.batch.declared(records)
     work = _cohort(spec) * method.rounds * method.local_steps(records) * batch
     evaluations = method.rounds / spec.evaluation.every + 1
-    return work * MICROSECONDS.get(data.name, 50.0) / 1e6 + evaluations * EVALUATION.get(data.name, 0.1) + 2.0
+    return (
+        work * NETWORKS.get(spec.model.name, MICROSECONDS.get(data.name, 50.0)) / 1e6
+        + evaluations * EVALUATION.get(data.name, 0.1)
+        + START
+    )
 
 
 def _cohort(spec: Spec) -> float:
@@ -49,9 +60,15 @@ def _cohort(spec: Spec) -> float:
 
 
 def _leak(work: Leak) -> float:
+    """Noise stops an attack at once, and one clean record is found after a few iterations."""
     data = str(work.overrides.get("data.name", "mnist"))
+    spec = resolve(work.source, work.overrides)
+    noisy = [place for place in spec.method.mechanisms if place != "server"]
+    if "example" in noisy or ("upload" in noisy and work.view is not View.ON_DEVICE):
+        return START
+    records = 1 if work.view is View.ON_DEVICE else spec.method.batch.declared(spec.data.records or 1)
     victims, iterations = work.options.get("victims", 100), work.options.get("iterations", 300)
-    return float(victims * iterations / 100 * ATTACK.get(data, 1.0))
+    return START + float(victims * min(iterations, 20 if records == 1 else iterations) / 100) * records * ATTACK[data]
 
 
 def listing() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
-from fedveil.experiment.files import RunFiles
+from fedveil.experiment.files import RunFiles, disk_errors
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import promised
 from fedveil.experiment.reproduce.bench import Bench
@@ -85,6 +85,8 @@ def reproduce(
     whole = make_plan(declaration, scale, None if seeds is None else range(1, seeds + 1))
     asked = chosen(whole, only)
     directory, loaded = Path(out), _load(asked)
+    with disk_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
     epsilon_of = _verified(loaded)
     planned = planned_runs(asked, epsilon_of)
     check_size(len(planned), workers)

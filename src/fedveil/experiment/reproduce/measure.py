@@ -16,6 +16,7 @@ from fedveil.experiment.reproduce.declare import Cell, Leak, Place, Setting, Tra
 from fedveil.experiment.reproduce.leaks import stored_leak
 from fedveil.experiment.reproduce.papers import Value
 from fedveil.experiment.reproduce.plan import Plan, run_name, settle
+from fedveil.experiment.reproduce.read import DIVERGED
 from fedveil.experiment.series import Done
 
 NOT_RUN = "not run"
@@ -34,13 +35,19 @@ def measure(bench: Bench, plan: Plan, asked: set[tuple[str, str]], failed: Seque
         work = members[0][1].work
         assert isinstance(work, Training)
         dones = bench.runs(work, plan.seeds)
-        why = next((words for words in failed if words.startswith(f"{name}-seed")), "")
+        lost = [_failure(words) for words in failed if words.startswith(f"{name}-seed")]
         reader = _Reader(bench, dones)
         for index, cell in members:
             values = [cell.read(done, reader.prepared) for done in dones]
             row = _row(plan, cell, values, reader.epsilons(cell.place))
-            found[index] = row | ({"words": f"failed: {why}"} if why and not values else {})
+            found[index] = row | ({"words": "; ".join(dict.fromkeys(lost))} if lost and not values else {})
+            found[index]["failed"] = len(lost)
     return [found[index] for index in range(len(plan.cells))]
+
+
+def _failure(words: str) -> str:
+    """A run that diverged says so; any other failure is told as it is."""
+    return DIVERGED if "diverged" in words else f"failed: {words}"
 
 
 class _Reader:
@@ -110,6 +117,7 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "deviation": stdev(numbers) if complete and len(numbers) > 1 and all(map(math.isfinite, numbers)) else None,
         "words": "; ".join(words) if words else "" if values else NOT_RUN,
         "runs": len(values),
+        "failed": 0,
         "seeds": len(plan.seeds) if isinstance(cell.work, Training) else 1,
         "added": cell.added,
         "digits": cell.digits,

@@ -20,7 +20,7 @@ from fedveil.experiment.reproduce.declare import Course, Leak, Scene, Shown
 from fedveil.experiment.reproduce.leaks import leak_path, stored_leak
 from fedveil.experiment.reproduce.plan import Plan
 from fedveil.experiment.series import Done
-from fedveil.report.reproductions import draw_courses, draw_table, guarantee_table, matrix
+from fedveil.report.reproductions import draw_courses, draw_table, guarantee_table, matrix, shortfalls
 from fedveil.report.tables import SEEDED, flat_csv, markdown_text
 from fedveil.runtimes.local import usable_cores
 
@@ -102,10 +102,13 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
     if deltas:
         words = ", ".join(f"{delta:g}" for delta in deltas)
         found.append(
-            f"ε at δ = {words}: claimed by the paper's formula for the setting that ran; verified is what was spent"
-            " (the most of any client and seed), of what was promised where that differs, for one run alone"
+            f"ε at δ = {words}: claimed by the paper's formula for this very setting, verified by the accountant"
+            + (": spent (the most of any client and seed) of promised, for one run alone" if plan.trainings else "")
         )
+    if plan.trainings:
         found.append(SEEDED)
+    if plan.scale == "paper" and declaration.value == "accuracy":
+        found += shortfalls([row for row in rows if row["place"] is not None])
     found += [f"the paper: {printed.note}"] if printed.note else []
     return [*found, *declaration.remarks]
 
