@@ -1,4 +1,4 @@
-"""Wei et al. 2021, Gradient-Leakage Resilient Federated Learning: Tables I to VII and Figures 3 to 5."""
+"""Wei et al. 2021, Gradient-Leakage Resilient Federated Learning: the trainings, Tables I to V."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ from fedveil.experiment.reproduce.declare import (
     CLIENT,
     RECORD,
     Cell,
-    Course,
     Place,
     Reproduction,
     Scale,
     Setting,
     Stated,
     Training,
-    of_event,
 )
 from fedveil.experiment.reproduce.papers import number, printed_tables
 from fedveil.experiment.reproduce.read import (
-    claimed_epsilon,
     final_accuracy,
     milliseconds,
-    solved_sigma,
-    verified_epsilon,
 )
-from fedveil.experiment.series import Done
 from fedveil.experiment.spec import resolve
 from fedveil.parts.cohorts import FixedSize
 
@@ -245,103 +239,5 @@ TABLE_5 = Reproduction(
 )
 
 
-# Table VI: accounting alone
-
-
-def _table_6(scale: Scale) -> list[Cell]:
-    cells = []
-    for column, data in DATA.items():
-        for steps in (1, 100):
-            cdp = Setting("fed-cdp", {"data.name": data, "local.steps": steps})
-            # q₂ = K_t/K = 0.1 is what the claim is made for
-            sdp = Setting("fed-sdp", {"data.name": data, "local.steps": steps, "data.clients": 100, "cohort.size": 10})
-            poisson = Setting("fed-cdp", {**cdp.overrides, "batch.kind": "poisson", "batch.size": _BATCHES[data]})
-            for unit, place in (("instance", RECORD), ("client", CLIENT)):
-                for name, setting in (("Fed-CDP", cdp), ("Fed-SDP", sdp)):
-                    cells.append(Cell(f"{unit}, {name}: {steps}", column, setting, claimed_epsilon(*place), place))
-            cells.append(
-                Cell(
-                    f"instance, Fed-CDP with Poisson batches: {steps}",
-                    column,
-                    poisson,
-                    verified_epsilon(*RECORD),
-                    RECORD,
-                    added=True,
-                )
-            )
-        setting = Setting(
-            "fed-cdp-calibrated",
-            dict(calibrated(CLAIMED, data, {}).overrides)
-            | {"privacy.epsilon": number("fed-cdp-table-6", "instance, Fed-CDP: 100", column)},
-        )
-        cells.append(Cell(CLAIMED, column, setting, verified_epsilon(*RECORD), RECORD, added=True))
-        cells.append(Cell(f"σ of “{CLAIMED}”", column, setting, solved_sigma, digits=3, added=True))
-    return cells
-
-
-_BATCHES = {"mnist": 5, "cifar10": 4, "lfw": 3, "adult": 3, "cancer": 4}
-
-TABLE_6 = Reproduction(
-    name="fed-cdp-table-6",
-    title="Fed-CDP, Table VI: the ε that is claimed, and the ε that is verified",
-    cells=_table_6,
-    seeds={"small": 1, "paper": 1},
-    scales={"small": "as stated: nothing is trained", "paper": "as stated: nothing is trained"},
-    remarks=(
-        "Ours is the paper's formula on the paper's setting, so it should agree; the verified ε is what that setting"
-        " guarantees. The formula takes z = σ (without the layers' part in the sensitivity, and without the noise of a"
-        " batch's other rows) and amplifies by sampling although batches are a partition.",
-        "Client-level privacy does not follow from noise on records but by group privacy, which is vacuous here."
-        " Fed-SDP guarantees nothing for the server, who sees updates before its own noise.",
-        "“with Poisson batches”: the same noise with the sampling that the claim assumes; its value is the verified ε.",
-    ),
-    value="ε",
-    drawn="*Fed-CDP*",
-)
-
-
-# Figure 3
-
-
-def _figure_3(scale: Scale) -> list[Course]:
-    told: dict[str, Any] = {"local.steps": 1, "batch.size": 5, "stop.rounds": 100 if scale == "paper" else 40}
-    told |= {"evaluation.every": 10} | ({"data.clients": 100, "cohort.size": 50} if scale == "small" else {})
-    spec = resolve("fedavg", told)
-    inverse = 1 / spec.method.local.rate.at(0, spec.method.rounds)  # one step's update is the rate times the gradient
-    work = Training("fedavg", told)
-    panel = "L2 norm of the gradient"
-    found = [Course("whole gradient", work, {panel: of_event("update_norm", scale=inverse)})]
-    for layer in range(LAYERS):
-        found.append(Course(f"layer {layer + 1}", work, {panel: of_event("layer_norms", layer, inverse)}))
-    return found
-
-
-LAYERS = 3  # of the network of the MNIST task
-
-FIGURE_3 = Reproduction(
-    name="fed-cdp-figure-3",
-    title="Fed-CDP, Figure 3: norms of gradients during training",
-    cells=lambda scale: [
-        Cell(f"after {words}", "norm of the gradient", _figure_3(scale)[0].work, _norm_at(share), added=True)
-        for words, share in (("the first round", 0.0), ("half of the rounds", 0.5), ("the last round", 1.0))
-    ],
-    courses=_figure_3,
-    scales={
-        "small": "50 of 100 clients, 40 rounds of one local iteration",
-        "paper": "100 of 1,000 clients, 100 rounds of one local iteration",
-    },
-    remarks=("The mean over the cohort of the norm of a client's gradient at one local iteration, by layer.",),
-)
-
-
-def _norm_at(share: float) -> Callable[[Done, Prepared], float]:
-    def read(done: Done, prepared: Prepared) -> float:
-        rate = prepared.spec.method.local.rate
-        event = done.rounds[round(share * (len(done.rounds) - 1))]
-        return float(event["update_norm"]) / rate.at(int(event["round"]), prepared.spec.method.rounds)
-
-    return read
-
-
 def everything() -> tuple[Reproduction, ...]:
-    return (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5, TABLE_6, FIGURE_3)
+    return (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5)

@@ -1,4 +1,4 @@
-"""Zheng et al. 2021, Federated f-Differential Privacy: Tables 1 to 3 and Figures 1 to 6."""
+"""Zheng et al. 2021, Federated f-Differential Privacy: Tables 1 to 3."""
 
 from __future__ import annotations
 
@@ -7,34 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 from fedveil.accounting.claims import prifedsync_mean
-from fedveil.accounting.pictures import draw_subsampled
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.core.types import Unit, View
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import promised
-from fedveil.experiment.reproduce.declare import (
-    PEER,
-    Cell,
-    Course,
-    Reproduction,
-    Scale,
-    Scene,
-    Setting,
-    Training,
-    of_event,
-)
-from fedveil.experiment.reproduce.pages import lines
+from fedveil.experiment.reproduce.declare import Cell, Reproduction, Scale, Training
 from fedveil.experiment.reproduce.papers import Value, number, printed_tables
 from fedveil.experiment.reproduce.read import after, reaching
 from fedveil.experiment.series import Done
-from fedveil.report.reproductions import draw_courses, draw_shares
 
 OWN, GLOBAL = "personal_accuracy", "own_accuracy"
 BEYOND = 1.5  # of the paper's rounds: how long to wait for the goal
 GOALS = {"mnist": 0.9, "cifar10": 0.52}
 
 
-def _told(data: str, scale: Scale) -> dict[str, Any]:
+def told_of(data: str, scale: Scale) -> dict[str, Any]:
     """The population and the local training, private or not."""
     if data == "mnist":
         told: dict[str, Any] = {
@@ -63,11 +50,11 @@ def _rounds(data: str, stated: float, rate: float, scale: Scale) -> int:
     return {1.0: 30, 0.5: 45, 0.25: 60}[rate] if data == "mnist" else 12
 
 
-def _private(
+def private(
     data: str, rate: float, sigma: float, stated: float, scale: Scale, batch: int = 16, steps: int | None = None
 ) -> Training:
     """`stated` is the paper's R. The paper writes the noise as 2·C·σ."""
-    told = _told(data, scale) | {
+    told = told_of(data, scale) | {
         "cohort.rate": rate,
         "batch.size": batch,
         "local.steps": steps or (38 if data == "mnist" else 32),
@@ -79,7 +66,7 @@ def _private(
 
 def _plain(data: str, rate: float, stated: float, scale: Scale) -> Training:
     """The same without clipping and noise."""
-    told = _told(data, scale) | {
+    told = told_of(data, scale) | {
         "cohort": {"kind": "poisson", "rate": rate},
         "batch": {"kind": "without-replacement", "size": 16},
         "local.steps": 38 if data == "mnist" else 32,
@@ -138,7 +125,7 @@ GOAL = (
     " the paper needed."
 )
 NETWORK = "The paper's non-private accuracy is read after its own number of rounds; ours after the same."
-_SCALES: dict[str, dict[Scale, str]] = {
+SCALES: dict[str, dict[Scale, str]] = {
     "mnist": {
         "small": "20 clients, 50 test records each, the small network of the MNIST task, 30 to 60 rounds",
         "paper": "as stated: 100 clients of four label shards, 200 test records each",
@@ -158,7 +145,7 @@ def _added(row: str, work: Training, goal: float) -> list[Cell]:
     ]
 
 
-def _parameters(row: str) -> tuple[float, float]:
+def parameters(row: str) -> tuple[float, float]:
     rate, sigma = row.split()
     return float(rate.removeprefix("p=")), float(sigma.removeprefix("σ="))
 
@@ -168,12 +155,12 @@ def _table(name: str, data: str, accuracy: str, scale: Scale) -> list[Cell]:
     printed, goal, cells = printed_tables()[name], GOALS[data], []
     longest: dict[float, float] = {}
     for row in printed.rows:
-        rate, _ = _parameters(row)
+        rate, _ = parameters(row)
         longest[rate] = max(longest.get(rate, 0), number(name, row, "R"))
     for row in printed.rows:
-        rate, sigma = _parameters(row)
+        rate, sigma = parameters(row)
         stated = number(name, row, "R")
-        work, plain = _private(data, rate, sigma, stated, scale), _plain(data, rate, longest[rate], scale)
+        work, plain = private(data, rate, sigma, stated, scale), _plain(data, rate, longest[rate], scale)
         cells += [
             Cell(row, "R", work, reaching(goal, OWN), digits=0),
             Cell(row, "μ", work, at_goal(goal, _mean), digits=2),
@@ -188,7 +175,7 @@ def _table_2(scale: Scale) -> list[Cell]:
     name, cells = "prifedsync-table-2", []
     for row in printed_tables()[name].rows:
         sigma, batch, steps = (float(word.partition("=")[2]) for word in row.split())
-        work = _private("mnist", 0.5, sigma, number(name, row, "R"), scale, int(batch), int(steps))
+        work = private("mnist", 0.5, sigma, number(name, row, "R"), scale, int(batch), int(steps))
         goal = GOALS["mnist"]
         cells += [
             Cell(row, "R", work, reaching(goal, OWN), digits=0),
@@ -204,7 +191,7 @@ TABLE_1 = Reproduction(
     name="prifedsync-table-1",
     title="PriFedSync, Table 1: rounds to 90 % on MNIST",
     cells=lambda scale: _table("prifedsync-table-1", "mnist", "test accuracy", scale),
-    scales=_SCALES["mnist"],
+    scales=SCALES["mnist"],
     remarks=(GUARANTEE, GOAL, NETWORK),
     value="",
 )
@@ -212,7 +199,7 @@ TABLE_2 = Reproduction(
     name="prifedsync-table-2",
     title="PriFedSync, Table 2: privacy against computation on MNIST",
     cells=_table_2,
-    scales=_SCALES["mnist"],
+    scales=SCALES["mnist"],
     remarks=(GUARANTEE, GOAL),
     value="",
 )
@@ -220,123 +207,11 @@ TABLE_3 = Reproduction(
     name="prifedsync-table-3",
     title="PriFedSync, Table 3: rounds to 52 % on CIFAR-10",
     cells=lambda scale: _table("prifedsync-table-3", "cifar10", "top-1 accuracy", scale),
-    scales=_SCALES["cifar10"],
+    scales=SCALES["cifar10"],
     remarks=(GUARANTEE, GOAL, NETWORK),
     value="",
 )
 
 
-# Figures
-
-PANEL = "accuracy on the clients' own tests"
-
-
-def _both(name: str, work: Training) -> list[Course]:
-    return [
-        Course(f"{name}, personal models", work, {PANEL: of_event(OWN)}),
-        Course(f"{name}, global model", work, {PANEL: of_event(GLOBAL)}),
-    ]
-
-
-def _of_table(name: str, data: str, row: str, scale: Scale) -> Training:
-    return _private(data, *_parameters(row), number(name, row, "R"), scale)
-
-
-def _several(name: str, data: str, rows: tuple[str, ...], scale: Scale) -> list[Course]:
-    return [course for row in rows for course in _both(row, _of_table(name, data, row, scale))]
-
-
-def _finals(courses: Callable[[Scale], list[Course]]) -> Callable[[Scale], list[Cell]]:
-    def cells(scale: Scale) -> list[Cell]:
-        found = []
-        for course in courses(scale):
-            key = GLOBAL if course.name.endswith("global model") else OWN
-            found.append(Cell(course.name, "final accuracy", course.work, after(None, key), PEER, added=True))
-        return found
-
-    return cells
-
-
-def _figure(number: int, title: str, data: str, courses: Callable[[Scale], list[Course]], remark: str) -> Reproduction:
-    return Reproduction(
-        name=f"prifedsync-figure-{number}",
-        title=f"PriFedSync, Figure {number}: {title}",
-        cells=_finals(courses),
-        courses=courses,
-        scales=_SCALES[data],
-        remarks=(remark,),
-    )
-
-
-def _figure_2(scale: Scale) -> list[Course]:
-    found = []
-    for row in printed_tables()["prifedsync-table-2"].rows:
-        sigma, batch, steps = (float(word.partition("=")[2]) for word in row.split())
-        stated = number("prifedsync-table-2", row, "R")
-        work = _private("mnist", 0.5, sigma, stated, scale, int(batch), int(steps))
-        found.append(Course(row, work, {PANEL: of_event(OWN)}))
-    return found
-
-
-FIGURE_1 = _figure(
-    1, "personal models against the global one on MNIST", "mnist",
-    lambda scale: _several("prifedsync-table-1", "mnist", ("p=0.5 σ=1.0", "p=0.5 σ=0.75"), scale),
-    "The paper: personal models are far better than the global one.",
-)  # fmt: skip
-FIGURE_2 = _figure(
-    2, "batch size on MNIST", "mnist", _figure_2, "The paper: a larger batch converges faster, at a larger μ."
-)
-FIGURE_3 = _figure(
-    3, "CIFAR-10, half of the clients a round", "cifar10",
-    lambda scale: _several(
-        "prifedsync-table-3", "cifar10", ("p=0.5 σ=1.0", "p=0.5 σ=0.75", "p=0.5 σ=0.5"), scale
-    ),
-    "The paper: accuracy falls with σ, and personal models stay ahead of the global one.",
-)  # fmt: skip
-FIGURE_4 = Reproduction(
-    name="prifedsync-figure-4",
-    title="PriFedSync, Figure 4: the trade-off function of a subsampled mechanism",
-    seeds={"small": 1, "paper": 1},
-    scales={"small": "as stated: nothing is trained", "paper": "as stated: nothing is trained"},
-    draw=lambda scene: _draw_curve(scene),
-)
-FIGURE_5 = _figure(
-    5, "share of clients on MNIST", "mnist",
-    lambda scale: _several("prifedsync-table-1", "mnist", ("p=1.0 σ=0.75", "p=0.5 σ=0.75", "p=0.25 σ=0.75"), scale),
-    "The paper: the larger the share of clients a round, the faster it converges.",
-)  # fmt: skip
-
-
-def _draw_curve(scene: Scene) -> None:
-    draw_subsampled(scene.out)
-
-
-def _figure_6(scale: Scale) -> list[Course]:
-    return _several("prifedsync-table-3", "cifar10", ("p=1.0 σ=1.0", "p=1.0 σ=0.75", "p=1.0 σ=0.5"), scale)
-
-
-def _draw_figure_6(scene: Scene) -> None:
-    """The labels of ten clients as bars, and the courses where some are there, below one another in two files."""
-    prepared = scene.prepared(Setting("prifedsync", _told("cifar10", scene.scale)))
-    counts = prepared.partition.label_counts(prepared.dataset.train.labels, prepared.dataset.classes)[:10].double()
-    shares = (counts / counts.sum(1, keepdim=True)).tolist()
-    told = [line for course, dones in scene.courses if dones for line in lines(course, dones)]
-    labels = scene.out.with_stem(f"{scene.out.stem}-labels") if told else scene.out
-    draw_shares(labels, "Labels of ten clients, Dirichlet(0.5)", shares, prepared.dataset.class_names)
-    if told:
-        draw_courses(scene.out, scene.title, told)
-
-
-FIGURE_6 = Reproduction(
-    name="prifedsync-figure-6",
-    title="PriFedSync, Figure 6: labels of CIFAR-10 clients, and accuracy with all clients a round",
-    cells=_finals(_figure_6),
-    courses=_figure_6,
-    scales=_SCALES["cifar10"],
-    remarks=("The labels of ten clients are drawn into picture-labels.png beside the picture of the courses.",),
-    draw=_draw_figure_6,
-)
-
-
 def everything() -> tuple[Reproduction, ...]:
-    return (TABLE_1, TABLE_2, TABLE_3, FIGURE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6)
+    return (TABLE_1, TABLE_2, TABLE_3)
