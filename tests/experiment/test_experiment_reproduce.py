@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,15 +11,26 @@ import pytest
 from series_follower import Follower, interrupt_at
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.types import View
 from fedveil.experiment.reproduce import catalogue as known
 from fedveil.experiment.reproduce.catalogue import catalogue
-from fedveil.experiment.reproduce.declare import RECORD, Cell, Course, Reproduction, Scale, Setting, Training, of_event
+from fedveil.experiment.reproduce.declare import (
+    RECORD,
+    Cell,
+    Course,
+    Leak,
+    Reproduction,
+    Scale,
+    Setting,
+    Training,
+    of_event,
+)
 from fedveil.experiment.reproduce.estimate import listing
 from fedveil.experiment.reproduce.execute import reproduce
 from fedveil.experiment.reproduce.geyer import EPSILON, allowed_rounds
 from fedveil.experiment.reproduce.papers import Printed, number, printed_tables
 from fedveil.experiment.reproduce.plan import chosen, digest, make_plan, planned_runs, run_name, settle
-from fedveil.experiment.reproduce.read import after, final_accuracy, reaching, verified_epsilon
+from fedveil.experiment.reproduce.read import after, final_accuracy, leak_value, reaching, succeeded, verified_epsilon
 from fedveil.experiment.series import Done
 from fedveil.experiment.spec import resolve
 
@@ -223,6 +235,33 @@ def test_without_training_only_what_is_finished_is_shown(tmp_path: Path, table: 
     assert not follower.trained
     assert [row["runs"] for row in found.rows] == [1, 0, 1, 0]
     assert json.loads(json.dumps(found.to_dict()))["failed"] == []
+
+
+def test_attacks_are_made_once_and_their_pictures_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leak = Leak("fedavg", {"data.name": "cancer"}, View.ON_DEVICE, {"victims": 1, "iterations": 1})
+    cells = [Cell("fedavg", "distance", leak, leak_value("rmse"), added=True)]
+    cells.append(Cell("fedavg", "succeed", leak, succeeded, added=True))
+    whole = catalogue()["fed-cdp-figure-4"]
+    declaration = replace(whole, cells=lambda scale: cells)
+    monkeypatch.setattr(known, "catalogue", lambda: {whole.name: declaration})
+    heard = Listener()
+    first = reproduce(whole.name, follower=heard, out=tmp_path, workers=1)
+    assert heard.notes[0].startswith("attack 1/1: cancer-fedavg-on_device-")
+    assert first.rows[0]["ours"] > 0
+    assert first.rows[1]["words"][0] in "YN"
+    assert (first.out / "picture.png").is_file()
+    again = Listener()
+    assert reproduce(whole.name, follower=again, out=tmp_path, workers=1).rows == first.rows
+    assert not again.notes
+
+
+class Listener(Follower):
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def test_a_run_that_was_made_with_other_settings_is_refused(tmp_path: Path, table: str) -> None:

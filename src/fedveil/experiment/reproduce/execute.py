@@ -10,7 +10,6 @@ from typing import Any
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import RunFiles, disk_errors
-from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import promised
 from fedveil.experiment.reproduce.bench import Bench
 from fedveil.experiment.reproduce.catalogue import named
@@ -18,7 +17,7 @@ from fedveil.experiment.reproduce.declare import Scale, Stated
 from fedveil.experiment.reproduce.leaks import run_leaks
 from fedveil.experiment.reproduce.measure import measure
 from fedveil.experiment.reproduce.pages import write_all
-from fedveil.experiment.reproduce.plan import Plan, chosen, digest, make_plan, planned_runs
+from fedveil.experiment.reproduce.plan import EpsilonOf, Plan, chosen, digest, make_plan, planned_runs
 from fedveil.experiment.series import (
     Follower,
     Planned,
@@ -96,7 +95,7 @@ def reproduce(
     failed: list[str] = []
     with going_on(directory, follower):
         if train and planned:
-            _check_ready(planned, loaded)
+            _check_ready(directory, planned, loaded)
             failed = failures(run_all(directory, planned, follower, workers=workers, need_one=False))
         if train:
             run_leaks(bench, asked.cells)
@@ -117,7 +116,8 @@ def _load(plan: Plan) -> dict[str, Dataset]:
     return loaded
 
 
-def _verified(loaded: dict[str, Dataset]) -> Any:
+def _verified(loaded: dict[str, Dataset]) -> EpsilonOf:
+    """The verified ε of stated settings, each computed once."""
     found: dict[str, float] = {}
 
     def epsilon_of(stated: Stated) -> float:
@@ -131,18 +131,11 @@ def _verified(loaded: dict[str, Dataset]) -> Any:
     return epsilon_of
 
 
-def _check_ready(planned: Sequence[Planned], loaded: dict[str, Dataset]) -> None:
-    """Refuse before the first run what the last one could not do; what needs no calibration is quick to try."""
-    seen: set[str] = set()
-    for run in planned:
-        key = digest(run.spec)
-        if key not in seen and not run.spec.privacy.calibrate:
-            _ = _ready(run.spec, loaded)
-        seen.add(key)
-
-
-def _ready(spec: Spec, loaded: dict[str, Dataset]) -> Prepared:
-    return prepared_with(spec, None, loaded)
+def _check_ready(directory: Path, planned: Sequence[Planned], loaded: dict[str, Dataset]) -> None:
+    """Refuse before the first run what the last one could not do; what was begun or must be calibrated is not tried."""
+    waiting = [run for run in planned if not RunFiles(directory / "runs" / run.name).about.is_file()]
+    for spec in {digest(run.spec): run.spec for run in waiting if not run.spec.privacy.calibrate}.values():
+        prepared_with(spec, None, loaded)
 
 
 def _check_begun(path: Path, wanted: Spec) -> None:
