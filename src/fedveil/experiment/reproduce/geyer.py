@@ -89,12 +89,20 @@ def _reached_delta(done: Done, prepared: Prepared) -> float | str:
     return geyer_delta(method.server.sigma, method.cohort.size, clients, done.result.rounds, EPSILON)
 
 
-def _table_1(scale: Scale) -> list[Cell]:
+def _works(scale: Scale) -> dict[str, Training]:
     works = {NON_PRIVATE: _non_private(scale)}
     for stated in PRIVATE:
         works |= {PRIVATE[stated]: _private(stated, scale), CALIBRATED[stated]: _calibrated(stated, scale)}
+    return works
+
+
+def _courses(works: dict[str, Training]) -> list[Course]:
+    return [Course(row, work, {"accuracy": of_event("accuracy")}) for row, work in works.items()]
+
+
+def _table_1(scale: Scale) -> list[Cell]:
     cells = []
-    for row, work in works.items():
+    for row, work in _works(scale).items():
         added = row in CALIBRATED.values()
         cells += [
             Cell(row, "δ bound", work, _reached_delta, digits=6, added=added),
@@ -124,19 +132,18 @@ TABLE_1 = Reproduction(
     name="geyer-table-1",
     title="Geyer et al., Table 1: client-level privacy for a budget of ε = 8",
     cells=_table_1,
+    courses=lambda scale: _courses(_works(scale)),
     scales={"small": SMALL, "paper": "as stated, four local epochs of batches of 10"},
     remarks=(
         BOUND, ROUNDS, MEDIAN,
         "“private bound, calibrated”: `geyer-private` for as many rounds, with a clipping bound that follows a noisy"
         " quantile, Poisson cohorts, and the σ for which the verified ε is 8 at the same δ.",
     ),
-    drawn="private*",
 )  # fmt: skip
 
 
 def _figure_1(scale: Scale) -> list[Course]:
-    works = {NON_PRIVATE: _non_private(scale)} | {row: _private(stated, scale) for stated, row in PRIVATE.items()}
-    return [Course(row, work, {"accuracy": of_event("accuracy")}) for row, work in works.items()]
+    return _courses({row: work for row, work in _works(scale).items() if row not in CALIBRATED.values()})
 
 
 FIGURE_1 = Reproduction(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedveil.accounting.claims import prifedsync_mean
@@ -11,7 +11,7 @@ from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.core.types import Unit, View
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import promised
-from fedveil.experiment.reproduce.declare import Cell, Reproduction, Scale, Training
+from fedveil.experiment.reproduce.declare import Cell, Course, Reproduction, Scale, Training, of_event
 from fedveil.experiment.reproduce.papers import Value, number, printed_tables
 from fedveil.experiment.reproduce.read import after, reaching
 from fedveil.experiment.series import Done
@@ -187,10 +187,20 @@ def _table_2(scale: Scale) -> list[Cell]:
     return cells
 
 
+PANEL = "accuracy on the clients' own tests"
+
+
+def _courses(cells: Sequence[Cell]) -> list[Course]:
+    """The clients' own models over the rounds, one line for each row."""
+    works = {cell.row: cell.work for cell in cells if cell.column == "R" and isinstance(cell.work, Training)}
+    return [Course(row, work, {PANEL: of_event(OWN)}) for row, work in works.items()]
+
+
 TABLE_1 = Reproduction(
     name="prifedsync-table-1",
     title="PriFedSync, Table 1: rounds to 90 % on MNIST",
     cells=lambda scale: _table("prifedsync-table-1", "mnist", "test accuracy", scale),
+    courses=lambda scale: _courses(_table("prifedsync-table-1", "mnist", "test accuracy", scale)),
     scales=SCALES["mnist"],
     remarks=(GUARANTEE, GOAL, NETWORK),
     value="",
@@ -199,6 +209,7 @@ TABLE_2 = Reproduction(
     name="prifedsync-table-2",
     title="PriFedSync, Table 2: privacy against computation on MNIST",
     cells=_table_2,
+    courses=lambda scale: _courses(_table_2(scale)),
     scales=SCALES["mnist"],
     remarks=(GUARANTEE, GOAL),
     value="",
@@ -207,6 +218,7 @@ TABLE_3 = Reproduction(
     name="prifedsync-table-3",
     title="PriFedSync, Table 3: rounds to 52 % on CIFAR-10",
     cells=lambda scale: _table("prifedsync-table-3", "cifar10", "top-1 accuracy", scale),
+    courses=lambda scale: _courses(_table("prifedsync-table-3", "cifar10", "top-1 accuracy", scale)),
     scales=SCALES["cifar10"],
     remarks=(GUARANTEE, GOAL, NETWORK),
     value="",

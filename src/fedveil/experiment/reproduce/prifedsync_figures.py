@@ -18,11 +18,9 @@ from fedveil.experiment.reproduce.declare import (
 )
 from fedveil.experiment.reproduce.pages import lines
 from fedveil.experiment.reproduce.papers import number, printed_tables
-from fedveil.experiment.reproduce.prifedsync import GLOBAL, OWN, SCALES, parameters, private, told_of
+from fedveil.experiment.reproduce.prifedsync import GLOBAL, OWN, PANEL, SCALES, parameters, private, told_of
 from fedveil.experiment.reproduce.read import after
 from fedveil.report.reproductions import draw_courses, draw_shares
-
-PANEL = "accuracy on the clients' own tests"
 
 
 def _both(name: str, work: Training) -> list[Course]:
