@@ -206,7 +206,8 @@ def draw_montage(path: Path, title: str, pictures: Sequence[tuple[str, Path]], a
     if not images:
         return
     down = math.ceil(len(images) / across)
-    figure = new_figure(6.5 * across, 3.0 * down)
+    heights = [pixels.shape[0] / pixels.shape[1] for _, pixels in images]
+    figure = new_figure(6.5 * across, (6.5 * max(heights) + 0.3) * down + 0.4)
     figure.suptitle(title, fontsize=12)
     grid = figure.subplots(down, across, squeeze=False)
     for axes in grid.flat:

@@ -16,7 +16,7 @@ from fedveil.report.several import duration
 MICROSECONDS = {"mnist": 35.0, "cifar10": 450.0, "lfw": 500.0, "adult": 12.0, "cancer": 8.0}
 """Of two cores for one record's gradient in the network of the task; measured once, for orientation only."""
 
-NETWORKS = {"prifedsync-mnist": 1000.0, "prifedsync-cifar": 900.0, "geyer-mlp": 150.0}
+NETWORKS = {"prifedsync-mnist": 1500.0, "prifedsync-cifar": 450.0, "geyer-mlp": 110.0}
 """The same for the networks of other papers."""
 
 EVALUATION = {"mnist": 0.3, "cifar10": 1.5, "lfw": 0.3, "adult": 0.02, "cancer": 0.01}

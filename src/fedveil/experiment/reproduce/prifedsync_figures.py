@@ -20,7 +20,7 @@ from fedveil.experiment.reproduce.pages import lines
 from fedveil.experiment.reproduce.papers import number, printed_tables
 from fedveil.experiment.reproduce.prifedsync import GLOBAL, OWN, PANEL, SCALES, parameters, private, told_of
 from fedveil.experiment.reproduce.read import after
-from fedveil.report.reproductions import draw_courses, draw_shares
+from fedveil.report.reproductions import draw_courses, draw_montage, draw_shares
 
 
 def _both(name: str, work: Training) -> list[Course]:
@@ -108,15 +108,17 @@ def _figure_6(scale: Scale) -> list[Course]:
 
 
 def _draw_figure_6(scene: Scene) -> None:
-    """The labels of ten clients as bars, and the courses where some are there, below one another in two files."""
+    """The labels of ten clients as bars and, where some runs are finished, their courses beside them."""
     prepared = scene.prepared(Setting("prifedsync", told_of("cifar10", scene.scale)))
     counts = prepared.partition.label_counts(prepared.dataset.train.labels, prepared.dataset.classes)[:10].double()
     shares = (counts / counts.sum(1, keepdim=True)).tolist()
+    labels, courses = (scene.out.with_stem(f"{scene.out.stem}-{part}") for part in ("labels", "courses"))
+    draw_shares(labels, "Labels of ten clients", shares, prepared.dataset.class_names)
     told = [line for course, dones in scene.courses if dones for line in lines(course, dones)]
-    labels = scene.out.with_stem(f"{scene.out.stem}-labels") if told else scene.out
-    draw_shares(labels, "Labels of ten clients, Dirichlet(0.5)", shares, prepared.dataset.class_names)
     if told:
-        draw_courses(scene.out, scene.title, told)
+        draw_courses(courses, "All clients in every round", told)
+    parts = [("(a)", labels), *([("(b)", courses)] if told else [])]
+    draw_montage(scene.out, scene.title, parts, len(parts))
 
 
 FIGURE_6 = Reproduction(
@@ -125,7 +127,6 @@ FIGURE_6 = Reproduction(
     cells=_finals(_figure_6),
     courses=_figure_6,
     scales=SCALES["cifar10"],
-    remarks=("The labels of ten clients are drawn into picture-labels.png beside the picture of the courses.",),
     draw=_draw_figure_6,
 )
 
