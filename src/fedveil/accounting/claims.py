@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import dp_accounting
 import numpy as np
@@ -77,6 +78,12 @@ def _moments(noise_multiplier: float, rate: float, steps: int) -> np.ndarray[tup
     count("steps", steps)
     if not 0 < rate <= 1:
         raise FedveilError(f"sampling rate: must be above 0 and at most 1, not {rate}")
+    return _divergences(noise_multiplier, rate)
+
+
+@cache
+def _divergences(noise_multiplier: float, rate: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Of one step, at every order: what a search over the number of steps asks for again and again."""
     with quiet(), np.errstate(over="ignore", invalid="ignore"):
         accountant = rdp.RdpAccountant(MOMENT_ORDERS)
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise_multiplier)))

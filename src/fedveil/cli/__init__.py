@@ -14,6 +14,7 @@ from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.report import report_command
+from fedveil.cli.reproduce import reproduce_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.cli.show import show_command
 from fedveil.cli.sweep import sweep_command
@@ -31,6 +32,7 @@ for command in (
     resume_command,
     compare_command,
     sweep_command,
+    reproduce_command,
     show_command,
     account_command,
     calibrate_command,

@@ -12,7 +12,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.core.types import Population
-from fedveil.data.dataset import Dataset, load
+from fedveil.data.dataset import Dataset, load, official_split
 from fedveil.data.partitions import Partition, make_partition
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -60,6 +60,11 @@ class Prepared:
         return initial_state(self.spec.method, self.layout.vector(self.model))
 
 
+def load_for(spec: DataSpec) -> Dataset:
+    """The named data set, split as the spec says."""
+    return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
+
+
 def divide(spec: DataSpec, dataset: Dataset) -> Partition:
     """Who holds which of the data set's records."""
     return make_partition(
@@ -75,7 +80,7 @@ def divide(spec: DataSpec, dataset: Dataset) -> Partition:
 
 def prepare(spec: Spec, dataset: Dataset | None = None) -> Prepared:
     """Load, divide, build, and check that the method can run on this population."""
-    dataset = load(spec.data.name) if dataset is None else dataset
+    dataset = load_for(spec.data) if dataset is None else dataset
     partition = divide(spec.data, dataset)
     sites = Sites.of(dataset.train, partition.clients)
     spec.method.check(sites.population)

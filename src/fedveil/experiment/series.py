@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Dataset, load
+from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import RunFiles, disk_errors
-from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.prepare import Prepared, load_for, prepare
 from fedveil.experiment.run import Result, resume, run
-from fedveil.experiment.spec import Spec, resolve
+from fedveil.experiment.spec import DataSpec, Spec, resolve
 from fedveil.report.progress import Reporter
 
 FORMAT = 1
@@ -84,10 +84,17 @@ def check_size(runs: int, workers: int | None) -> None:
 
 def prepared_with(spec: Spec, dataset: Dataset | None, loaded: dict[str, Dataset]) -> Prepared:
     """`prepare`, with every named data set read once (`loaded` keeps them)."""
-    name = spec.data.name
-    if dataset is None and name not in loaded:
-        loaded[name] = load(name)
-    return prepare(spec, dataset or loaded[name])
+    if dataset is not None:
+        return prepare(spec, dataset)
+    return prepare(spec, loaded_for(spec.data, loaded))
+
+
+def loaded_for(data: DataSpec, loaded: dict[str, Dataset]) -> Dataset:
+    """The data set of a spec, read once for each split of it."""
+    key = f"{data.name}, {data.split} split"
+    if key not in loaded:
+        loaded[key] = load_for(data)
+    return loaded[key]
 
 
 def open_series(directory: Path, kind: str, planned: Sequence[Planned]) -> None:
@@ -163,10 +170,12 @@ def run_all(
     *,
     workers: int | None = None,
     dataset: Dataset | None = None,
+    need_one: bool = True,
 ) -> list[Done]:
     """Every planned run, in order: read if it is finished, resumed if it was begun, else trained.
 
-    A run that fails (diverges, say) does not take the others with it; its `failure` says why.
+    A run that fails (diverges, say) does not take the others with it; its `failure` says why. Where `need_one`, at
+    least one must come to its end.
     """
     paths = [directory / "runs" / run.name for run in planned]
     missing = [run for run, path in zip(planned, paths, strict=True) if not RunFiles(path).result.exists()]
@@ -180,7 +189,7 @@ def run_all(
         if unfinished:
             follower.end_run(_words(done))
         found.append(done)
-    if all(done.result is None for done in found):
+    if need_one and all(done.result is None for done in found):
         raise FedveilError(f"no run was finished; {found[0].name}: {found[0].failure}")
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomli_w
 
-from fedveil.core.checks import FieldError, count, not_negative
+from fedveil.core.checks import FieldError, count, not_negative, one_of
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind, Shards
@@ -25,9 +25,14 @@ METHOD_KEYS = tuple(part.name for part in fields(Method))
 
 @dataclass(frozen=True, kw_only=True)
 class DataSpec:
-    """Which records, and who holds them."""
+    """Which records, and who holds them.
+
+    `split`: "own" keeps part of the training records for validation (docs/data.md); "official" trains on all of them
+    and validates on the official test set, as Geyer et al. and Zheng et al. do.
+    """
 
     name: str = "mnist"
+    split: str = "own"
     clients: int = 1000
     records: int | None = 500  # per client; None deals everything out
     partition: PartitionKind = field(default_factory=Shards)
@@ -38,6 +43,7 @@ class DataSpec:
         count("clients", self.clients)
         count("records", 1 if self.records is None else self.records)
         not_negative("test", self.test)
+        one_of("split", self.split, ("own", "official"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,7 +123,11 @@ def markdown_text(headings: Sequence[str], lines: Sequence[Sequence[str]], remar
 
 def csv_text(rows: Sequence[Row]) -> str:
     """Every number in full, one line per row; infinite ones are `inf`, missing ones are empty."""
-    flat = [_flat(row) for row in rows]
+    return flat_csv([_flat(row) for row in rows])
+
+
+def flat_csv(flat: Sequence[Row]) -> str:
+    """The same for rows without anything inside them."""
     headings = list(dict.fromkeys(key for row in flat for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, headings, lineterminator="\n")

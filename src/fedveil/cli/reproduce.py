@@ -1,0 +1,91 @@
+"""`reproduce`: the papers' tables and figures, made again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import click
+from rich.console import Console
+
+from fedveil.cli.options import json_option, workers_option
+
+
+@click.command("reproduce")
+@click.argument("name", required=False)
+@click.option(
+    "--scale",
+    type=click.Choice(["small", "paper"]),
+    default="small",
+    show_default=True,
+    help="small: minutes on two cores, same shape; paper: the full setting.",
+)
+@click.option("--only", multiple=True, metavar="ROW/COLUMN", help="Only these cells; * and ? as in file names.")
+@click.option("--seeds", type=int, help="Repeat every training with the seeds 1 … N; default: as the table says.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/reproduce"),
+    show_default=True,
+    help="Directory of all reproductions: their runs, which they share, and NAME-SCALE for each.",
+)
+@click.option("--no-training", is_flag=True, help="Only write the table from the runs that are finished.")
+@click.option("--page", type=click.Path(path_type=Path), help="Also write the page and its picture here: NAME.md.")
+@workers_option
+@json_option
+def reproduce_command(
+    name: str | None,
+    scale: str,
+    only: tuple[str, ...],
+    seeds: int | None,
+    out: Path,
+    no_training: bool,
+    page: Path | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Make a table or figure of the papers again; without a NAME: list them."""
+    from fedveil.experiment.reproduce.declare import Scale
+    from fedveil.experiment.reproduce.execute import reproduce
+    from fedveil.report.reproductions import reproduction_table
+    from fedveil.report.several import SeriesReporter
+    from fedveil.report.tables import plain_text
+
+    if name is None:
+        _list(as_json)
+        return
+    with SeriesReporter(Console(stderr=True)) as follower:
+        found = reproduce(
+            name,
+            follower=follower,
+            scale=cast("Scale", scale),
+            only=only,
+            seeds=seeds,
+            out=out,
+            workers=workers,
+            train=not no_training,
+            page=page,
+        )
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+        return
+    if found.asked:
+        click.echo(plain_text(*reproduction_table(found.asked)))
+    click.echo("\n".join(found.notes))
+    click.echo(f"{found.out}: table.md, table.csv, picture.png" + (f"; page: {found.page}" if found.page else ""))
+    for words in found.failed:
+        click.echo(f"failed: {words}", err=True)
+
+
+def _list(as_json: bool) -> None:
+    from fedveil.experiment.reproduce.estimate import listing
+    from fedveil.report.tables import plain_text
+
+    found: list[dict[str, Any]] = listing()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    headings = ["name", "small", "paper", "title"]
+    click.echo(plain_text(headings, [[str(one[key]) for key in headings] for one in found]))
+    click.echo("times: one seed, roughly, on two cores")

@@ -1,0 +1,51 @@
+"""Where the runs of reproductions are, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedveil.data.dataset import Dataset
+from fedveil.experiment.files import RunFiles
+from fedveil.experiment.prepare import Prepared
+from fedveil.experiment.reproduce.declare import Setting, Training
+from fedveil.experiment.reproduce.plan import EpsilonOf, digest, run_name, settle
+from fedveil.experiment.run import resume
+from fedveil.experiment.series import Done, Follower, prepared_with, round_events
+from fedveil.experiment.spec import resolve
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the runs are, and what reading them needs."""
+
+    directory: Path
+    loaded: dict[str, Dataset]
+    epsilon_of: EpsilonOf
+    follower: Follower
+    workers: int | None
+    train: bool
+    settings: dict[str, Prepared] = field(default_factory=dict)
+
+    def run_path(self, name: str) -> Path:
+        return self.directory / "runs" / name
+
+    def runs(self, work: Training, seeds: Sequence[int]) -> list[Done]:
+        """Those of its runs that are finished."""
+        name = run_name(settle(work, self.epsilon_of))
+        paths = [self.run_path(f"{name}-seed{seed}") for seed in seeds]
+        return [
+            Done(path.name, resume(path), tuple(round_events(path))) for path in paths if RunFiles(path).result.exists()
+        ]
+
+    def prepared_run(self, done: Done) -> Prepared:
+        """By the run's own spec, whose noise is solved already where it was calibrated."""
+        return prepared_with(resolve(RunFiles(self.run_path(done.name)).spec), None, self.loaded)
+
+    def prepared_setting(self, work: Setting) -> Prepared:
+        spec = settle(work, self.epsilon_of)
+        key = digest(spec)
+        if key not in self.settings:
+            self.settings[key] = prepared_with(spec, None, self.loaded)
+        return self.settings[key]

@@ -1,0 +1,149 @@
+"""Make a table or figure again: plan, train what is missing, read the values, write them beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedveil.core.errors import FedveilError
+from fedveil.data.dataset import Dataset
+from fedveil.experiment.files import RunFiles, disk_errors
+from fedveil.experiment.privacy import promised
+from fedveil.experiment.reproduce.bench import Bench
+from fedveil.experiment.reproduce.catalogue import named
+from fedveil.experiment.reproduce.declare import Scale, Stated
+from fedveil.experiment.reproduce.leaks import run_leaks
+from fedveil.experiment.reproduce.measure import measure
+from fedveil.experiment.reproduce.pages import write_all
+from fedveil.experiment.reproduce.plan import EpsilonOf, Plan, chosen, digest, make_plan, planned_runs
+from fedveil.experiment.series import (
+    Follower,
+    Planned,
+    changed_keys,
+    check_size,
+    failures,
+    going_on,
+    loaded_for,
+    prepared_with,
+    run_all,
+)
+from fedveil.experiment.spec import Spec, resolve
+
+DEFAULT_OUT = Path("runs/reproduce")
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """What a reproduction found: one row per cell, the files written, and which runs failed."""
+
+    name: str
+    scale: Scale
+    out: Path
+    rows: list[dict[str, Any]]
+    asked: list[dict[str, Any]]  # the rows that --only names
+    notes: list[str]
+    failed: list[str]
+    page: Path | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "scale": self.scale,
+            "out": str(self.out),
+            "table": str(self.out / "table.csv"),
+            "picture": str(self.out / "picture.png"),
+            "page": str(self.page) if self.page else None,
+            "rows": self.asked,
+            "notes": self.notes,
+            "failed": self.failed,
+        }
+
+
+def reproduce(
+    name: str,
+    *,
+    follower: Follower,
+    scale: Scale = "small",
+    only: Sequence[str] = (),
+    seeds: int | None = None,
+    out: str | Path = DEFAULT_OUT,
+    workers: int | None = None,
+    train: bool = True,
+    page: str | Path | None = None,
+) -> Reproduced:
+    """Make `name` again under `out`, which holds the runs of all reproductions and a directory for this one.
+
+    What is finished is not trained again; interrupted, the same command goes on. The table always has every cell, those
+    that `only` leaves out as far as their runs are there. Without `train` nothing is trained or attacked.
+    """
+    declaration = named(name)
+    if seeds is not None and seeds < 1:
+        raise FedveilError(f"--seeds: must be at least 1, not {seeds}")
+    whole = make_plan(declaration, scale, None if seeds is None else range(1, seeds + 1))
+    asked = chosen(whole, only)
+    directory, loaded = Path(out), _load(asked)
+    with disk_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    epsilon_of = _verified(loaded)
+    planned = planned_runs(asked, epsilon_of)
+    check_size(len(planned), workers)
+    for run in {run.spec.to_toml(): run for run in planned}.values():
+        _check_begun(directory / "runs" / run.name, run.spec)
+    bench = Bench(directory, loaded, epsilon_of, follower, workers, train)
+    failed: list[str] = []
+    with going_on(directory, follower):
+        if train and planned:
+            _check_ready(directory, planned, loaded)
+            failed = failures(run_all(directory, planned, follower, workers=workers, need_one=False))
+        if train:
+            run_leaks(bench, asked.cells)
+        wanted = {(cell.row, cell.column) for cell in asked.cells}
+        rows = measure(bench, whole, wanted, failed)
+        written = directory / f"{name}-{scale}"
+        notes = write_all(written, bench, whole, rows, None if page is None else Path(page))
+    mine = [row for row in rows if (row["row"], row["column"]) in wanted]
+    return Reproduced(name, scale, written, rows, mine, notes, failed, None if page is None else Path(page))
+
+
+def _load(plan: Plan) -> dict[str, Dataset]:
+    """Every data set that is needed, before anything is trained: a missing one says how to fetch it."""
+    works = [*(cell.work for cell in plan.cells), *(course.work for course in plan.courses)]
+    loaded: dict[str, Dataset] = {}
+    for work in works:
+        loaded_for(resolve(work.source, work.overrides).data, loaded)
+    return loaded
+
+
+def _verified(loaded: dict[str, Dataset]) -> EpsilonOf:
+    """The verified ε of stated settings, each computed once."""
+    found: dict[str, float] = {}
+
+    def epsilon_of(stated: Stated) -> float:
+        spec = resolve(stated.source, stated.overrides)
+        key = digest(spec, place=stated.place)
+        if key not in found:
+            prepared = prepared_with(spec, None, loaded)
+            found[key] = promised(prepared, delta=spec.privacy.delta).of(*stated.place).epsilon
+        return found[key]
+
+    return epsilon_of
+
+
+def _check_ready(directory: Path, planned: Sequence[Planned], loaded: dict[str, Dataset]) -> None:
+    """Refuse before the first run what the last one could not do; what was begun or must be calibrated is not tried."""
+    waiting = [run for run in planned if not RunFiles(directory / "runs" / run.name).about.is_file()]
+    for spec in {digest(run.spec): run.spec for run in waiting if not run.spec.privacy.calibrate}.values():
+        prepared_with(spec, None, loaded)
+
+
+def _check_begun(path: Path, wanted: Spec) -> None:
+    """A run is what its own spec says; one that was made with other settings is never continued or shown."""
+    if not RunFiles(path).about.is_file():
+        return
+    solved = ("privacy.calibrate", "example.sigma", "upload.sigma", "server.sigma") if wanted.privacy.calibrate else ()
+    stored = resolve(RunFiles(path).spec)
+    changed = [words for words in changed_keys(stored.to_dict(), wanted.to_dict()) if not words.startswith(solved)]
+    if changed:
+        raise FedveilError(f"{path}: was made with another {changed[0]}; remove it, or choose another --out")

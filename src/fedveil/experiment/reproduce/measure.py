@@ -1,0 +1,130 @@
+"""Values and guarantees of every cell, from the runs that are there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, stdev
+from typing import Any
+
+from fedveil.accounting.guarantees import plain_number
+from fedveil.accounting.table import Table
+from fedveil.experiment.prepare import Prepared
+from fedveil.experiment.privacy import claimed, promised
+from fedveil.experiment.reproduce.bench import Bench
+from fedveil.experiment.reproduce.declare import Cell, Leak, Place, Setting, Training
+from fedveil.experiment.reproduce.leaks import stored_leak
+from fedveil.experiment.reproduce.papers import Value
+from fedveil.experiment.reproduce.plan import Plan, run_name, settle
+from fedveil.experiment.reproduce.read import DIVERGED
+from fedveil.experiment.series import Done
+
+NOT_RUN = "not run"
+
+
+def measure(bench: Bench, plan: Plan, asked: set[tuple[str, str]], failed: Sequence[str]) -> list[dict[str, Any]]:
+    """One row for every cell of the plan, ready for JSON; cells of one training are read together."""
+    found: dict[int, dict[str, Any]] = {}
+    groups: dict[str, list[tuple[int, Cell]]] = {}
+    for index, cell in enumerate(plan.cells):
+        if isinstance(cell.work, Training):
+            groups.setdefault(run_name(settle(cell.work, bench.epsilon_of)), []).append((index, cell))
+        else:
+            found[index] = _row(plan, cell, *_untrained(bench, cell, (cell.row, cell.column) in asked))
+    for name, members in groups.items():
+        work = members[0][1].work
+        assert isinstance(work, Training)
+        dones = bench.runs(work, plan.seeds)
+        lost = [_failure(words) for words in failed if words.startswith(f"{name}-seed")]
+        reader = _Reader(bench, dones)
+        for index, cell in members:
+            values = [cell.read(done, reader.prepared) for done in dones]
+            row = _row(plan, cell, values, reader.epsilons(cell.place))
+            found[index] = row | ({"words": "; ".join(dict.fromkeys(lost))} if lost and not values else {})
+            found[index]["failed"] = len(lost)
+    return [found[index] for index in range(len(plan.cells))]
+
+
+def _failure(words: str) -> str:
+    """A run that diverged says so; any other failure is told as it is."""
+    return DIVERGED if "diverged" in words else f"failed: {words}"
+
+
+class _Reader:
+    """The guarantees of one training's runs, computed once however many cells ask."""
+
+    def __init__(self, bench: Bench, dones: Sequence[Done]) -> None:
+        self._dones = dones
+        if dones:
+            self.prepared = bench.prepared_run(dones[0])
+        self._told: dict[Place, dict[str, Any]] = {}
+        self._promise: Table | None = None
+
+    def epsilons(self, place: Place | None) -> dict[str, Any]:
+        if place is None or not self._dones:
+            return {}
+        if place not in self._told:
+            self._promise = self._promise or promised(self.prepared, delta=self.prepared.spec.privacy.delta)
+            spent = plain_number(max(_spent(done, place) for done in self._dones))
+            self._told[place] = _promise(self.prepared, place, self._promise) | {"verified": spent}
+        return self._told[place]
+
+
+def _spent(done: Done, place: Place) -> float:
+    assert done.result is not None
+    (found,) = [
+        entry for entry in done.result.guarantees if (entry["unit"], entry["view"]) == (str(place[0]), str(place[1]))
+    ]
+    return math.inf if found["epsilon"] == "inf" else float(found["epsilon"])
+
+
+def _untrained(bench: Bench, cell: Cell, asked: bool) -> tuple[list[Value], dict[str, Any]]:
+    """A setting is read where it was asked for; an attack where its result is there."""
+    if isinstance(cell.work, Leak):
+        found = stored_leak(bench, cell.work)
+        return ([], {}) if found is None else ([cell.read(found)], {})
+    if not asked:
+        return [], {}
+    assert isinstance(cell.work, Setting)
+    prepared = bench.prepared_setting(cell.work)
+    return [cell.read(prepared)], {} if cell.place is None else _promise(prepared, cell.place)
+
+
+def _promise(prepared: Prepared, place: Place, table: Table | None = None) -> dict[str, Any]:
+    """What is claimed and what is promised for a setting."""
+    delta = prepared.spec.privacy.delta
+    claims = [claim.epsilon for claim in claimed(prepared, delta) if (claim.unit, claim.view) == place]
+    epsilon = plain_number((table or promised(prepared, delta=delta)).of(*place).epsilon)
+    return {
+        "place": f"{place[0]} × {place[1]}",
+        "delta": delta,
+        "claimed": plain_number(claims[0]) if claims else None,
+        "verified": epsilon,
+        "promised": epsilon,
+    }
+
+
+def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, Any]) -> dict[str, Any]:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    words = dict.fromkeys(value for value in values if isinstance(value, str))
+    complete = bool(values) and len(numbers) == len(values)
+    printed = plan.declaration.printed.value(cell.row, cell.column)
+    return {
+        "row": cell.row,
+        "column": cell.column,
+        "paper": printed,
+        "ours": plain_number(fmean(numbers)) if complete else None,
+        "deviation": stdev(numbers) if complete and len(numbers) > 1 and all(map(math.isfinite, numbers)) else None,
+        "words": "; ".join(words) if words else "" if values else NOT_RUN,
+        "runs": len(values),
+        "failed": 0,
+        "seeds": len(plan.seeds) if isinstance(cell.work, Training) else 1,
+        "added": cell.added,
+        "digits": cell.digits,
+        "place": None,
+        "delta": None,
+        "claimed": None,
+        "verified": None,
+        "promised": None,
+        **epsilons,
+    }

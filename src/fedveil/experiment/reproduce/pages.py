@@ -1,0 +1,142 @@
+"""What a reproduction leaves: table.csv, picture.png, and a page that says how it was made."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import shutil
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+
+from fedveil.experiment.files import disk_errors, write_whole
+from fedveil.experiment.reproduce.bench import Bench
+from fedveil.experiment.reproduce.declare import Course, Leak, Scene, Shown
+from fedveil.experiment.reproduce.leaks import leak_path, stored_leak
+from fedveil.experiment.reproduce.plan import Plan
+from fedveil.experiment.series import Done
+from fedveil.report.reproductions import draw_courses, draw_table, guarantee_table, matrix, shortfalls
+from fedveil.report.tables import SEEDED, flat_csv, markdown_text
+from fedveil.runtimes.local import usable_cores
+
+HIDDEN = ("digits",)
+"""What the table's writer needs and its reader does not."""
+
+
+def write_all(out: Path, bench: Bench, plan: Plan, rows: list[dict[str, Any]], page: Path | None) -> list[str]:
+    """Write the files; returns the remarks that belong below the table."""
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    notes = remarks(plan, rows)
+    shown = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
+    write_whole(out / "table.csv", flat_csv(shown).encode())
+    picture = out / "picture.png"
+    drawn = _draw(picture, bench, plan, rows)
+    write_whole(out / "table.md", page_text(plan, rows, notes, picture.name if drawn else None).encode())
+    if page is not None:
+        beside = page.with_suffix(".png")
+        with disk_errors(page):
+            page.parent.mkdir(parents=True, exist_ok=True)
+            if drawn:
+                shutil.copyfile(picture, beside)
+        write_whole(page, page_text(plan, rows, notes, beside.name if drawn else None).encode())
+    return notes
+
+
+def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[dict[str, Any]]) -> bool:
+    declaration = plan.declaration
+    title = f"{declaration.title} ({plan.scale})"
+    courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
+    with disk_errors(picture):
+        if declaration.draw is not None:
+            shown = [
+                Shown(cell.row, cell.column, found, leak_path(bench, cell.work).with_suffix(".png"))
+                for cell in plan.cells
+                if isinstance(cell.work, Leak) and (found := stored_leak(bench, cell.work)) is not None
+            ]
+            declaration.draw(Scene(picture, title, plan.scale, courses, shown, rows, bench.prepared_setting))
+            return picture.exists()
+        if any(dones for _, dones in courses):
+            draw_courses(picture, title, [line for course, dones in courses if dones for line in lines(course, dones)])
+            return True
+        drawn = [row for row in rows if fnmatchcase(row["row"], declaration.drawn)]
+        if not any(isinstance(row["ours"], int | float) for row in drawn):
+            return False
+        draw_table(picture, title, declaration.value, drawn)
+    return True
+
+
+def lines(course: Course, dones: Sequence[Done]) -> list[dict[str, Any]]:
+    """The course of every panel: mean and deviation over the runs, at the rounds that all of them tell."""
+    found = []
+    for panel, read in course.panels.items():
+        told = [
+            {int(event["round"]) + 1: value for event in done.rounds if (value := read(event)) is not None}
+            for done in dones
+        ]
+        shared = sorted(set.intersection(*map(set, told)))
+        several = [[one[round] for one in told] for round in shared]
+        found.append(
+            {
+                "name": course.name,
+                "panel": panel,
+                "rounds": shared,
+                "values": [fmean(values) for values in several],
+                "deviation": [stdev(values) if len(values) > 1 else 0.0 for values in several],
+            }
+        )
+    return found
+
+
+def remarks(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
+    declaration, printed = plan.declaration, plan.declaration.printed
+    found = [f"{plan.scale}: {declaration.scales[plan.scale]}"]
+    if any(row["seeds"] > 1 for row in rows):
+        found.append(f"mean ± standard deviation over {len(plan.seeds)} seeds")
+    deltas = dict.fromkeys(row["delta"] for row in rows if row["delta"] is not None)
+    if deltas:
+        words = ", ".join(f"{delta:g}" for delta in deltas)
+        found.append(
+            f"ε at δ = {words}: claimed by the paper's formula for this very setting, verified by the accountant"
+            + (": spent (the most of any client and seed) of promised, for one run alone" if plan.trainings else "")
+        )
+    if plan.trainings:
+        found.append(SEEDED)
+    if plan.scale == "paper" and declaration.value == "accuracy":
+        found += shortfalls([row for row in rows if row["place"] is not None])
+    found += [f"the paper: {printed.note}"] if printed.note else []
+    return [*found, *declaration.remarks]
+
+
+def command(plan: Plan) -> str:
+    """What makes the page, without what only says where."""
+    seeds = f" --seeds {len(plan.seeds)}" if len(plan.seeds) != plan.declaration.seeds[plan.scale] else ""
+    return f"fedveil reproduce {plan.declaration.name} --scale {plan.scale}{seeds}"
+
+
+def machine() -> str:
+    return (
+        f"{usable_cores()} cores ({platform.machine()}), Python {platform.python_version()},"
+        f" PyTorch {torch.__version__}, fedveil {version('fedveil')}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    )
+
+
+def page_text(plan: Plan, rows: Sequence[dict[str, Any]], notes: Sequence[str], picture: str | None) -> str:
+    """The page, as generated: nothing on it is typed by hand."""
+    declaration, printed = plan.declaration, plan.declaration.printed
+    parts = [f"# {declaration.title}", "", f"{printed.paper}, {printed.number}: {printed.caption}."]
+    parts += ["", "```sh", command(plan), "```", "", f"Made on {machine()}.", ""]
+    if rows:
+        parts += ["Ours, and the paper's in brackets:", "", markdown_text(*matrix(rows), [])]
+        guarantees = guarantee_table(rows)
+        if guarantees is not None:
+            parts += [markdown_text(*guarantees, [])]
+    parts += [*(f"- {note}" for note in notes), ""]
+    if picture is not None:
+        parts += [f"![{declaration.title}]({picture})", ""]
+    return "\n".join(parts)

@@ -1,0 +1,238 @@
+"""Tables and pictures of the papers beside ours, from the rows that `--json` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import image
+from matplotlib.lines import Line2D
+
+from fedveil.report.guarantees import rounded_up
+from fedveil.report.plots import COLOURS, MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
+
+Row = Mapping[str, Any]
+
+
+def reproduction_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """One line per cell: the paper's value, ours, and the claimed ε beside the verified one where there is one."""
+    with_epsilon = any(row["place"] is not None for row in rows)
+    headings = ["row", "column", "paper", "ours", *(["claimed ε", "verified ε", "of"] if with_epsilon else [])]
+    return headings, [
+        [
+            row["row"],
+            row["column"],
+            paper_word(row),
+            ours_word(row),
+            *([_epsilon(row["claimed"]), verified_word(row), row["place"] or "–"] if with_epsilon else []),
+        ]
+        for row in rows
+    ]
+
+
+def matrix(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """The table in the shape that the paper prints: ours, and the paper's in brackets."""
+    columns = list(dict.fromkeys(row["column"] for row in rows))
+    lines = []
+    for name in dict.fromkeys(row["row"] for row in rows):
+        mine = {row["column"]: row for row in rows if row["row"] == name}
+        lines.append([name, *(_both(mine.get(column)) for column in columns)])
+    return ["", *columns], lines
+
+
+def guarantee_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]] | None:
+    """Claimed and verified ε, one line for all columns of a row that agree; None where no cell has an ε."""
+    lines = []
+    for name in dict.fromkeys(row["row"] for row in rows if row["place"] is not None):
+        mine = [row for row in rows if row["row"] == name and row["place"] is not None]
+        alike: dict[tuple[str, str, str], list[str]] = {}
+        for row in mine:
+            key = (_epsilon(row["claimed"]), verified_word(row), row["place"])
+            alike.setdefault(key, []).append(row["column"])
+        for (claimed, verified, place), columns in alike.items():
+            lines.append([name, "all" if len(alike) == 1 else ", ".join(columns), claimed, verified, place])
+    return (["", "columns", "claimed ε", "verified ε", "of"], lines) if lines else None
+
+
+def shortfalls(rows: Sequence[Row], leeway: float = 0.01) -> list[str]:
+    """Where ours stays below the paper's by more than two deviations and the leeway, and what calibrated noise buys.
+
+    Numbers that are the larger the better; one sentence for every row of the paper, with the place that is worst.
+    """
+    found = []
+    for name in dict.fromkeys(row["row"] for row in rows if not row["added"]):
+        both = [row for row in rows if row["row"] == name and _comparable(row)]
+        short = [row for row in both if row["paper"] - row["ours"] > leeway + 2 * (row["deviation"] or 0.0)]
+        if short:
+            worst = max(short, key=lambda row: float(row["paper"] - row["ours"]))
+            better = [
+                f"; there “{_calibrated_name(row)}” reaches {ours_word(row)}, verified ε = {verified_word(row)}"
+                for row in rows
+                if row["added"] and row["ours"] is not None and _answers(row, worst)
+            ]
+            found.append(
+                f"{name}: the stated number is not reached in {len(short)} of {len(both)} places, furthest at"
+                f" {worst['column']}: {ours_word(worst)} instead of {paper_word(worst)}"
+                f" (verified ε = {verified_word(worst)}){''.join(better)}"
+            )
+    return found
+
+
+def _comparable(row: Row) -> bool:
+    return not row["added"] and isinstance(row["paper"], int | float) and isinstance(row["ours"], int | float)
+
+
+def _answers(row: Row, worst: Row) -> bool:
+    """Whether a cell with calibrated noise stands beside another: in its column and population, or in its row."""
+    if row["row"] == worst["row"]:
+        return "calibrated" in row["column"]
+    population = worst["row"].rpartition(", ")[2]
+    mine = row["row"].rpartition(", ")[2]
+    return row["column"] == worst["column"] and "calibrated" in row["row"] and ("K=" not in mine or mine == population)
+
+
+def _calibrated_name(row: Row) -> str:
+    return str(row["row"] if "calibrated" in row["row"] else row["column"])
+
+
+def _both(row: Row | None) -> str:
+    if row is None:
+        return ""
+    paper = "" if row["paper"] is None else f" ({paper_word(row)})"
+    return f"{ours_word(row)}{paper}"
+
+
+def paper_word(row: Row) -> str:
+    value = row["paper"]
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def ours_word(row: Row) -> str:
+    """Mean ± deviation; in words where there is no number."""
+    value = row["ours"]
+    if value is None:
+        return str(row["words"])
+    if value == "inf":
+        return "∞"
+    spread = f" ± {number_word(row['deviation'], row['digits'])}" if row["deviation"] is not None else ""
+    part = f" ({row['runs']} of {row['seeds']} seeds)" if row["runs"] < row["seeds"] else ""
+    return f"{number_word(value, row['digits'])}{spread}{part}"
+
+
+def number_word(value: float, digits: int) -> str:
+    """So many digits after the point; a number that they would hide is written with three that count."""
+    if value and abs(value) < 0.5 * 10.0**-digits:
+        return f"{value:.3g}"
+    return f"{value:,.{digits}f}"
+
+
+def verified_word(row: Row) -> str:
+    spent, promised = _epsilon(row["verified"]), _epsilon(row["promised"])
+    return spent if spent == promised or promised == "–" else f"{spent} of {promised}"
+
+
+def _epsilon(value: float | str | None) -> str:
+    if value is None:
+        return "–"
+    return "∞" if value == "inf" else rounded_up(float(value))
+
+
+def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
+    """One line per row of the table over its columns: ours filled, the paper's hollow."""
+    columns = list(dict.fromkeys(row["column"] for row in rows))
+    names = list(dict.fromkeys(row["row"] for row in rows))
+    figure = new_figure(max(7.5, 2.5 + 0.75 * len(columns)), 5.4 + 0.15 * len(names))
+    figure.suptitle(title, fontsize=11)
+    axes = figure.subplots()
+    handles, every = [], []
+    for index, name in enumerate(names):
+        look, marker = style(index), MARKERS[index % len(MARKERS)]
+        mine = [row for row in rows if row["row"] == name]
+        ours = [(columns.index(row["column"]), row) for row in mine if isinstance(row["ours"], int | float)]
+        theirs = [(columns.index(row["column"]), row["paper"]) for row in mine if isinstance(row["paper"], int | float)]
+        axes.errorbar(
+            [place for place, _ in ours], [row["ours"] for _, row in ours], capsize=3, linewidth=1.8, markersize=6,
+            yerr=[row["deviation"] or 0.0 for _, row in ours], marker=marker, **look,
+        )  # fmt: skip
+        axes.plot(
+            [place for place, _ in theirs], [number for _, number in theirs], linestyle="", marker=marker, markersize=8,
+            color=look["color"], markerfacecolor="none", markeredgewidth=1.4,
+        )  # fmt: skip
+        every += [row["ours"] for _, row in ours] + [number for _, number in theirs]
+        handles.append(Line2D([], [], linewidth=1.8, marker=marker, markersize=6, **look))
+    handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, color="0.35", markerfacecolor="none"))
+    tidy(axes, "", value)
+    axes.set_xticks(range(len(columns)), columns)
+    if sum(map(len, columns)) > 60:
+        axes.tick_params(axis="x", rotation=35)
+    if spans_a_decade([number for number in every if math.isfinite(number)]):
+        axes.set_yscale("log")
+        plain_ticks(axes, "y")
+    legend_below(figure, handles, [*names, "hollow: the paper's"])
+    figure.savefig(path)
+
+
+def draw_courses(path: Path, title: str, lines: Sequence[Row]) -> None:
+    """Over the rounds, one panel for each quantity. A line has `name`, `panel`, `rounds`, `values`, `deviation`."""
+    panels, names = (list(dict.fromkeys(line[key] for line in lines)) for key in ("panel", "name"))
+    figure = new_figure(max(7.0, 4.6 * len(panels)), 4.8 + 0.1 * len(names))
+    figure.suptitle(title, fontsize=11)
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        mine = [line for line in lines if line["panel"] == panel]
+        for line in mine:
+            look = style(names.index(line["name"]))
+            axes.plot(line["rounds"], line["values"], linewidth=1.8, **look)
+            if any(line["deviation"]):
+                low, high = (
+                    [value + sign * spread for value, spread in zip(line["values"], line["deviation"], strict=True)]
+                    for sign in (-1, 1)
+                )
+                axes.fill_between(line["rounds"], low, high, color=look["color"], alpha=0.15, linewidth=0)
+        tidy(axes, "rounds", panel, rounds=True)
+        if spans_a_decade([value for line in mine for value in line["values"]]):
+            axes.set_yscale("log")
+    handles = [Line2D([], [], linewidth=1.8, **style(index)) for index in range(len(names))]
+    legend_below(figure, handles, names)
+    figure.savefig(path)
+
+
+def draw_montage(path: Path, title: str, pictures: Sequence[tuple[str, Path]], across: int) -> None:
+    """Pictures that exist already, under one another and side by side, each with its name."""
+    images = [(name, image.imread(picture)) for name, picture in pictures if picture.is_file()]
+    if not images:
+        return
+    down = math.ceil(len(images) / across)
+    heights = [pixels.shape[0] / pixels.shape[1] for _, pixels in images]
+    figure = new_figure(6.5 * across, (6.5 * max(heights) + 0.3) * down + 0.4)
+    figure.suptitle(title, fontsize=12)
+    grid = figure.subplots(down, across, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, (name, pixels) in zip(grid.flat, images, strict=False):
+        axes.imshow(pixels)
+        axes.set_title(name, fontsize=10)
+    figure.savefig(path)
+
+
+def draw_shares(path: Path, title: str, shares: Sequence[Sequence[float]], classes: Sequence[str]) -> None:
+    """One stacked bar per client: which part of its records has which label."""
+    figure = new_figure(8.0, 4.6)
+    figure.suptitle(title, fontsize=11)
+    axes = figure.subplots()
+    below = [0.0] * len(shares)
+    handles = []
+    for index, name in enumerate(classes):
+        part = [share[index] for share in shares]
+        hatch = "///" if index >= len(COLOURS) else None
+        handles.append(
+            axes.bar(range(len(shares)), part, bottom=below, color=style(index)["color"], hatch=hatch, label=name)
+        )
+        below = [low + high for low, high in zip(below, part, strict=True)]
+    tidy(axes, "client", "share of its records")
+    axes.set_xticks(range(len(shares)))
+    legend_below(figure, handles, list(classes))
+    figure.savefig(path)
