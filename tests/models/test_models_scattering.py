@@ -21,8 +21,8 @@ def test_only_the_last_layer_is_trained_and_it_begins_at_zero() -> None:
 
 def test_colours_take_the_plain_basis_only() -> None:
     with pytest.raises(FedveilError, match=r"^model.options.basis: .*plain"):
-        build("scattering", (3, 32, 32), 10, seed=0)
-    model = build("scattering", (3, 32, 32), 10, {"basis": "plain"}, seed=0)
+        build("scattering", (3, 32, 32), 10, {"basis": "strokes"}, seed=0)
+    model = build("scattering", (3, 32, 32), 10, seed=0)
     assert model(torch.rand(2, 3, 32, 32)).shape == (2, 10)
 
 

@@ -22,17 +22,17 @@ KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
 BASIS = Path(__file__).with_name("strokes.safetensors")
 
 
-def scattering(
-    input_shape: Sequence[int], classes: int, *, basis: str = "strokes", outputs: int = 100
-) -> nn.Module:
+def scattering(input_shape: Sequence[int], classes: int, *, basis: str = "auto", outputs: int = OUTPUTS) -> nn.Module:
     """Scattering features, a fixed basis, then one dense layer that begins at zero: all that is trained.
 
     `basis = "strokes"` keeps the `outputs` directions that tell drawn characters apart (grey pictures); `"plain"` keeps
-    the features as they are. Nothing in either was made from anybody's records.
+    the features as they are; `"auto"` takes strokes for grey pictures. Nothing in either was made from anybody's records.
     """
     if len(input_shape) != 3:
         raise FedveilError(f"model: 'scattering' needs pictures, but the records have shape {list(input_shape)}")
-    one_of("basis", basis, ("strokes", "plain"))
+    one_of("basis", basis, ("auto", "strokes", "plain"))
+    if basis == "auto":
+        basis = "strokes" if input_shape[0] == 1 else "plain"
     features: FixedFeatures = Scattering(input_shape)
     if basis == "strokes":
         count("outputs", outputs)
