@@ -120,8 +120,8 @@ class Entry:
 
 _WEI, _GEYER, _CLIPPING = "Wei et al. 2021", "Geyer et al. 2017", "clipping size in federated LDP-SGD"
 _CALIBRATED = {"privacy": {"epsilon": 0.8227, "calibrate": True}}
-# Chosen on a part of MNIST's training records that was held out for it (docs/methods/fed-cdp-calibrated.md): all records in
-# every step, and a linear model on features that were made from nobody's records.
+# All records in every step, and a linear model on features that were made from nobody's records. Chosen on a part of
+# MNIST's training records that was held out for it (docs/methods/fed-cdp-calibrated.md).
 _ON_DIGITS = {
     "model": {"name": "scattering"},
     "batch": {"kind": "all"},

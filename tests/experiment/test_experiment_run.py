@@ -354,7 +354,6 @@ FEATURED = {
     "cohort": {"kind": "fixed", "size": 3},
     "local.rate": 5.0,
     "stop.rounds": 4,
-    "privacy.epsilon": "none",
     "seed": 1,
 }
 
@@ -366,7 +365,7 @@ def test_a_model_with_fixed_features_is_published_whole_and_takes_the_records_as
     model = build("scattering", pictures.input_shape, pictures.classes, {"outputs": 20}, seed=5)
     model.load_state_dict(load_file(RunFiles(tmp_path / "run").model))
     answers = model(to_float(pictures.validation.inputs)).argmax(dim=1)
-    assert result.accuracy > 0.5
+    assert result.accuracy > 0.4  # chance is 0.25
     assert float((answers == pictures.validation.labels).double().mean()) == pytest.approx(result.accuracy)
 
 

@@ -65,6 +65,14 @@ class Scattering(FixedFeatures):
     of each. Small shifts and bends of a stroke hardly move them. `outputs` is their number.
     """
 
+    filters: Tensor
+    half_rows: Tensor
+    half_columns: Tensor
+    cell_rows: Tensor
+    cell_columns: Tensor
+    coarse_rows: Tensor
+    coarse_columns: Tensor
+
     def __init__(self, input_shape: Sequence[int]) -> None:
         super().__init__()
         channels, height, width = input_shape
@@ -103,6 +111,9 @@ class Projected(FixedFeatures):
 
     Length 1 makes the gradient of a linear model at most √2 long (a bias adds little), so clipping hardly bites.
     """
+
+    mean: Tensor
+    basis: Tensor | None
 
     def __init__(self, first: FixedFeatures, mean: Tensor, basis: Tensor | None) -> None:
         super().__init__()

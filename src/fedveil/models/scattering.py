@@ -26,7 +26,7 @@ def scattering(input_shape: Sequence[int], classes: int, *, basis: str = "auto",
     """Scattering features, a fixed basis, then one dense layer that begins at zero: all that is trained.
 
     `basis = "strokes"` keeps the `outputs` directions that tell drawn characters apart (grey pictures); `"plain"` keeps
-    the features as they are; `"auto"` takes strokes for grey pictures. Nothing in either was made from anybody's records.
+    the features as they are; `"auto"` takes strokes for grey pictures. Neither was made from anybody's records.
     """
     if len(input_shape) != 3:
         raise FedveilError(f"model: 'scattering' needs pictures, but the records have shape {list(input_shape)}")
@@ -55,7 +55,7 @@ def make_basis() -> tuple[Tensor, Tensor]:
     """The mean `[F]` and the directions `[F, OUTPUTS]`, from code and a seed alone."""
     pictures = characters(KINDS, SAMPLES, SEED)
     features = Scattering((1, 28, 28))
-    return contrast(torch.cat([features(part) for part in pictures.split(500)]), KINDS, OUTPUTS, SHRINKAGE)
+    return contrast(torch.cat([features(part) for part in torch.split(pictures, 500)]), KINDS, OUTPUTS, SHRINKAGE)
 
 
 @cache

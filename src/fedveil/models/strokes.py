@@ -67,7 +67,7 @@ def _drawn(curves: Tensor, thickness: Tensor, size: int) -> Tensor:
     line = torch.arange(size) - (size - 1) / 2
     pixels = torch.cartesian_prod(line, line).flip(1).T  # rows of a picture are y
     pictures = []
-    for points, thick in zip(curves.split(500), thickness.split(500), strict=True):
+    for points, thick in zip(torch.split(curves, 500), torch.split(thickness, 500), strict=True):
         squares = points.square().sum(dim=-1, keepdim=True)
         nearest = torch.baddbmm(squares, points, pixels.expand(len(points), -1, -1), alpha=-2).amin(dim=1)
         distance = (nearest + pixels.square().sum(dim=0)).clamp(min=0).sqrt()
@@ -76,7 +76,7 @@ def _drawn(curves: Tensor, thickness: Tensor, size: int) -> Tensor:
 
 
 def contrast(features: Tensor, kinds: int, outputs: int, shrinkage: float) -> tuple[Tensor, Tensor]:
-    """The mean and the `[features, outputs]` directions that differ most between kinds, in units of what differs within.
+    """The mean, and the `[features, outputs]` directions that differ most between kinds for what differs within them.
 
     Linear discriminant analysis; `shrinkage` of the mean variance is added to every direction, so that those that
     hardly change within a kind are not blown up. Directions that tell more kinds apart are a little longer.

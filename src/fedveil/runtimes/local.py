@@ -65,7 +65,7 @@ class Job:
 
 
 def _featured(examples: Examples, features: FixedFeatures) -> Examples:
-    """The records as the trained part of the network sees them: one slice per core at a time, always the same slices."""
+    """The records as the trained part of the network sees them, one slice per core at a time."""
 
     def values(inputs: Tensor) -> Tensor:
         with torch.no_grad():  # a thread's own setting
@@ -75,7 +75,7 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
     torch.set_num_threads(1)
     try:
         with ThreadPoolExecutor(usable_cores()) as pool:
-            parts = list(pool.map(values, examples.inputs.split(FEATURE_SLICE)))
+            parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
     finally:
         torch.set_num_threads(threads)
     return Examples(torch.cat(parts), examples.labels)
