@@ -109,7 +109,7 @@ def _pooled(maps: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 class Projected(FixedFeatures):
     """Other features, centred and turned into a basis (or left as they are), each record's then of length 1.
 
-    Length 1 makes the gradient of a linear model at most √2 long (a bias adds little), so clipping hardly bites.
+    Length 1 makes every example's gradient of a linear model with a bias at most 2 long, so clipping hardly bites.
     """
 
     mean: Tensor
