@@ -13,7 +13,15 @@ from absl import logging as library_log
 from scipy.stats import binom
 
 from fedveil.accounting import losses, powers, renyi
-from fedveil.accounting.compose import Term, certified_delta, certify, composition, describe, grid_interval
+from fedveil.accounting.compose import (
+    Term,
+    certified_delta,
+    certify,
+    composition,
+    describe,
+    gaussian_epsilon,
+    grid_interval,
+)
 from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
 from fedveil.accounting.guarantees import Relation
 from fedveil.core.errors import FedveilError
@@ -174,3 +182,7 @@ def test_enormous_noise_is_accounted_without_an_error_and_never_below_its_floor(
     """z beyond 6e7, where the library's logarithms fail: what no sampling would cost is still a bound."""
     faint = [certify(composition(Term(((Step(kind, noise, 1e-6), 5),))), 1e-12).epsilon for noise in (1e6, 1e8, 1e10)]
     assert all(0 < epsilon < 0.03 for epsilon in faint)
+
+
+def test_a_plain_gaussian_with_enormous_noise_costs_next_to_nothing_and_warns_of_nothing() -> None:
+    assert 0 < gaussian_epsilon(31_622.0, 1e-5) < 1e-3

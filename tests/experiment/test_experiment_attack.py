@@ -89,3 +89,12 @@ def test_what_can_not_be_done_is_said_in_one_line(pictures: Dataset, changed: di
     arguments = {"dataset": pictures, "victims": 2, "iterations": 1, "workers": 1, **changed}
     with pytest.raises(FedveilError, match=message):
         attack("fedavg", SMALL, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_run_on_fixed_features_is_attacked_on_its_pictures(pictures: Dataset, tmp_path: Path) -> None:
+    settings = SMALL | {"model.name": "scattering", "batch.size": 1, "local.steps": 1, "stop.rounds": 1}
+    run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=pictures)
+    found = attack(tmp_path / "run", dataset=pictures, victims=2, iterations=5, workers=1)
+    assert found.model == "scattering"
+    assert found.facts["records_per_victim"] == 1
+    assert all(score.iterations > 0 for scored in found.scored for score in scored)

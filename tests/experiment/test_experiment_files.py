@@ -16,7 +16,8 @@ from fedveil.core.parameters import Layout
 from fedveil.engine.server import ServerState
 from fedveil.experiment.files import FORMAT, RunFiles, disk_errors, write_whole
 
-LAYOUT = Layout.of(nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, bias=False)))
+NETWORK = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, bias=False))
+LAYOUT = Layout.of(NETWORK)
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_a_checkpoint_of_other_shapes_is_refused(files: RunFiles) -> None:
 
 
 def test_the_final_model_has_the_names_and_shapes_of_the_network(files: RunFiles) -> None:
-    files.save_model(state(1).parameters, LAYOUT)
+    files.save_model(state(1).parameters, LAYOUT, NETWORK)
     loaded = load_file(files.model)
     assert {name: tuple(tensor.shape) for name, tensor in loaded.items()} == dict(
         zip(LAYOUT.names, LAYOUT.shapes, strict=True)

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Dataset, Examples, from_tensors
+from fedveil.data.dataset import Dataset, Examples, from_tensors, to_float
 from fedveil.engine import client as client_module
 from fedveil.engine import personal as personal_module
 from fedveil.engine.personal import PersonalModels
@@ -27,6 +27,7 @@ from fedveil.experiment.run import resume, run
 from fedveil.experiment.spec import resolve
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
+from fedveil.models.registry import build
 from fedveil.zoo import ZOO
 
 Settings = dict[str, Any]
@@ -342,3 +343,31 @@ def test_an_unseeded_run_counts_the_cohort_of_a_lost_round_against_the_limit(
     with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
         taken = Counter(client for _, _, cohort in ledger.rounds() for client in cohort)
     assert max(taken.values()) == 2
+
+
+FEATURED = {
+    "data.clients": 6,
+    "data.records": 20,
+    "data.partition": "random",
+    "model.name": "scattering",
+    "model.options.outputs": 20,
+    "cohort": {"kind": "fixed", "size": 3},
+    "local.rate": 5.0,
+    "stop.rounds": 4,
+    "seed": 1,
+}
+
+
+def test_a_model_with_fixed_features_is_published_whole_and_takes_the_records_as_they_are(
+    pictures: Dataset, tmp_path: Path
+) -> None:
+    result = run("fedsgd", FEATURED, out=tmp_path / "run", workers=1, dataset=pictures)
+    model = build("scattering", pictures.input_shape, pictures.classes, {"outputs": 20}, seed=5)
+    model.load_state_dict(load_file(RunFiles(tmp_path / "run").model))
+    answers = model(to_float(pictures.validation.inputs)).argmax(dim=1)
+    assert result.accuracy > 0.4  # chance is 0.25
+    assert float((answers == pictures.validation.labels).double().mean()) == pytest.approx(result.accuracy)
+
+
+def test_a_run_on_fixed_features_resumes_to_the_same_model(pictures: Dataset, tmp_path: Path) -> None:
+    check_resumed("fed-cdp-calibrated", FEATURED, "after_the_checkpoint", 2, pictures, tmp_path)

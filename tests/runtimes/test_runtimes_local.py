@@ -114,3 +114,20 @@ def test_a_model_that_cannot_be_sent_to_workers_is_said_so() -> None:
 def test_a_runtime_outside_its_block_is_refused() -> None:
     with pytest.raises(FedveilError, match="with"):
         next(LocalRuntime(make_job(known()), 1).train(Broadcast(0, torch.zeros(1)), [0], Taps()))
+
+
+def test_features_computed_once_give_the_updates_and_answers_of_the_whole_network() -> None:
+    whole = make_job(build("scattering", SHAPE, 4, {"outputs": 20}, seed=0))
+    once = whole.precomputed()
+    assert once.sites.examples.inputs.shape == (240, 20)
+    torch.testing.assert_close(updates(once, 1, None), updates(whole, 1, None), atol=1e-5, rtol=1e-4)
+    assert torch.equal(updates(once, 2, 3), updates(once, 1, None))
+    parameters = torch.randn(Layout.of(whole.model).size, generator=torch.Generator().manual_seed(2))
+    answers = [job.engine().evaluate(parameters, 0) for job in (whole, once)]
+    assert answers[0].correct == answers[1].correct
+    assert answers[0].loss == pytest.approx(answers[1].loss, rel=1e-5)
+
+
+def test_without_fixed_features_nothing_is_computed_beforehand() -> None:
+    job = make_job(known())
+    assert job.precomputed() is job

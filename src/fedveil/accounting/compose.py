@@ -165,7 +165,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     """Exact ε(δ) of a Gaussian mechanism (Balle and Wang 2018), rounded up in its last digits."""
     if noise_multiplier < 1e-4:  # ε beyond 5e7
         return math.inf
-    return float(dp_accounting.get_epsilon_gaussian(noise_multiplier, delta)) * (1 + 1e-10) + 1e-12
+    with np.errstate(divide="ignore"):  # with very much noise a δ on the way is 0, whose logarithm is rightly −∞
+        return float(dp_accounting.get_epsilon_gaussian(noise_multiplier, delta)) * (1 + 1e-10) + 1e-12
 
 
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:

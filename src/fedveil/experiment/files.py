@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
@@ -174,8 +174,10 @@ class RunFiles:
     def _checkpoint_paths(self) -> list[Path]:
         return sorted(self.checkpoints.glob("round-*.safetensors"))
 
-    def save_model(self, parameters: Tensor, layout: Layout) -> None:
-        write_whole(self.model, save(_contiguous(layout.split(parameters))))
+    def save_model(self, parameters: Tensor, layout: Layout, model: nn.Module) -> None:
+        """The whole network's state, also what is not trained, so that it takes records as they are."""
+        layout.load(model, parameters)
+        write_whole(self.model, save(_contiguous(model.state_dict())))
 
     # Events
 

@@ -85,7 +85,7 @@ def run(
         asked = replace(asked, data=replace(asked.data, name=dataset.name))
     prepared = prepare(asked, dataset)
     spec = prepared.spec
-    runtime = LocalRuntime(prepared.job, workers, chunk)
+    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
     files = RunFiles(Path(out) if out is not None else _new_directory(spec))
     files.create()
     write_whole(files.spec, spec.to_toml().encode())
@@ -107,7 +107,8 @@ def resume(
     if files.result.exists():
         return _stored_result(files)
     prepared = prepare(resolve(files.spec), dataset)
-    return _train(prepared, files, LocalRuntime(prepared.job, workers, chunk), reporter or Silent())
+    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
+    return _train(prepared, files, runtime, reporter or Silent())
 
 
 def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter: Reporter) -> Result:
@@ -248,7 +249,7 @@ def _finish(
         rejected=sum(event["rejected"] for event in events),
         guarantees=cells(total),
     )
-    files.save_model(state.parameters, prepared.layout)
+    files.save_model(state.parameters, prepared.layout, prepared.model)
     files.append_event({"event": "end"})
     files.write_json(files.result, result.to_dict())
     return result

@@ -159,8 +159,10 @@ def _complete(told: dict[str, Any]) -> Spec:
     task = TASKS.get(str(name), {})
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
-    if isinstance(told.get("model"), dict) and "name" in told["model"]:
+    here = ZOO[base].tasks.get(str(name), {})
+    if "model" in here or (isinstance(told.get("model"), dict) and "name" in told["model"]):
         table["model"] = {}  # options belong to the network they were written for
+    table = merge(table, here)
     table = merge(table, {key: value for key, value in told.items() if key != "method"})
     known = ("data", "model", "evaluation", "privacy", "seed", *METHOD_KEYS)
     for key in table:

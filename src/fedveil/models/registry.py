@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.models import networks
+from fedveil.models.features import FixedFeatures
+from fedveil.models.scattering import scattering
 
 Factory = Callable[..., nn.Module]
 
@@ -26,6 +29,7 @@ MODELS: dict[str, Factory] = {
     "prifedsync-mnist": networks.prifedsync_mnist,
     "prifedsync-cifar": networks.prifedsync_cifar,
     "geyer-mlp": networks.geyer_mlp,
+    "scattering": scattering,
 }
 
 
@@ -59,6 +63,15 @@ def build(
             raise FedveilError(f"model: {name} could not be built: {_cause(error)}") from error
         check(model, input_shape, classes, name)  # the first call of a lazy layer draws its weights
     return model
+
+
+def fixed_part(model: nn.Module) -> tuple[FixedFeatures, nn.Sequential] | None:
+    """The first part of a model if nothing in it is trained, and the rest, whose parameters keep their names."""
+    if type(model) is not nn.Sequential or not len(model) or not isinstance(model[0], FixedFeatures):
+        return None
+    (_, first), *rest = model.named_children()
+    assert isinstance(first, FixedFeatures)
+    return first, nn.Sequential(OrderedDict(rest))
 
 
 def find(name: str) -> Factory:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,13 +26,18 @@ from torch import Tensor, nn
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Streams
 from fedveil.core.types import Taps
-from fedveil.data.dataset import Examples
+from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
 from fedveil.engine.client import Broadcast, Uploads
 from fedveil.engine.personal import Starts
 from fedveil.engine.server import ServerState
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
+from fedveil.models.features import FixedFeatures
+from fedveil.models.registry import fixed_part
+
+FEATURE_SLICE = 250
+"""Records whose fixed features are computed at a time: fixed, so that they are the same bits on any number of cores."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,34 @@ class Job:
     streams: Streams
     tests: tuple[Tensor, ...] = ()
 
+    def precomputed(self) -> Job:
+        """The same training, with the part of the network that is never trained computed once for every record."""
+        parts = fixed_part(self.model)
+        if parts is None:
+            return self
+        features, rest = parts
+        sites = replace(self.sites, examples=_featured(self.sites.examples, features))
+        return replace(self, model=rest, sites=sites, validation=_featured(self.validation, features))
+
     def engine(self) -> Engine:
         return Engine(self.method, self.model, self.sites, self.validation, self.streams, tests=self.tests)
+
+
+def _featured(examples: Examples, features: FixedFeatures) -> Examples:
+    """The records as the trained part of the network sees them, one slice per core at a time."""
+
+    def values(inputs: Tensor) -> Tensor:
+        with torch.no_grad():  # a thread's own setting
+            return features(to_float(inputs))  # type: ignore[no-any-return]
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
+    finally:
+        torch.set_num_threads(threads)
+    return Examples(torch.cat(parts), examples.labels)
 
 
 def usable_cores() -> int:
