@@ -1,0 +1,108 @@
+"""A convolution's window over channels-last pictures, in one form for every stride.
+
+A picture is cut into blocks of stride × stride pixels, and a block's pixels become its channels. On blocks every convolution
+has stride 1: its patches are a few long runs of memory, and going back is a convolution again (of the errors, with
+the kernel turned), which needs no scattered additions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The window of one convolution over pictures of one size."""
+
+    channels: int
+    size: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    picture: tuple[int, int]
+    places: tuple[int, int]  # outputs along each side
+    reach: tuple[int, int]  # of the kernel, in blocks
+
+    @staticmethod
+    def of(layer: nn.Conv2d, picture: torch.Size) -> Kernel:
+        assert not isinstance(layer.padding, str)
+        size, stride, padding = _pair(layer.kernel_size), _pair(layer.stride), _pair(layer.padding)
+        sides = _pair(picture)
+        places = [(sides[d] + 2 * padding[d] - size[d]) // stride[d] + 1 for d in (0, 1)]
+        reach = [-(-size[d] // stride[d]) for d in (0, 1)]
+        return Kernel(layer.in_channels, size, stride, padding, sides, _pair(places), _pair(reach))
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        return self.places[0] + self.reach[0] - 1, self.places[1] + self.reach[1] - 1
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """How much of the picture the windows touch."""
+        (high, wide), (down, along) = self.blocks, self.stride
+        rows, columns = self.picture
+        return min(rows, high * down - self.padding[0]), min(columns, wide * along - self.padding[1])
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Kernels `[…, out, in, *size]` as matrices that patches are multiplied with: `[…, patch, out]`."""
+        (high, wide), (down, along), leading = self.reach, self.stride, weight.ndim - 4
+        missing = (0, wide * along - self.size[1], 0, high * down - self.size[0])
+        full = functional.pad(weight, missing) if any(missing) else weight
+        parts = full.reshape(*full.shape[:-2], high, down, wide, along)
+        order = [leading + axis for axis in (2, 4, 3, 5, 1, 0)]
+        return parts.permute(*range(leading), *order).reshape(*weight.shape[:leading], -1, weight.shape[leading])
+
+    def weight(self, products: Tensor) -> Tensor:
+        """The way back: `[groups, out, patch]` as kernels `[groups, out, in, *size]`."""
+        (high, wide), (down, along) = self.reach, self.stride
+        parts = products.view(*products.shape[:2], high, wide, down, along, self.channels)
+        full = parts.permute(0, 1, 6, 2, 4, 3, 5).reshape(*products.shape[:2], -1, high * down, wide * along)
+        return full[..., : self.size[0], : self.size[1]]
+
+    def turned(self, matrix: Tensor) -> Tensor:
+        """From `forward`'s matrix the one of the way back: `[…, patch of errors, channels of a block]`."""
+        reach = self.reach[0] * self.reach[1]
+        parts = matrix.unflatten(-2, (reach, -1)).flip(-3).mT
+        return parts.reshape(*matrix.shape[:-2], -1, matrix.shape[-2] // reach)
+
+    def patches(self, pictures: Tensor) -> Tensor:
+        """`[N, places, patch]` of pictures `[N, rows, columns, channels]`."""
+        (high, wide), (down, along), (top, left) = self.blocks, self.stride, self.padding
+        rows, columns = self.used
+        count, channels = len(pictures), pictures.shape[3]
+        padded = pictures.new_zeros(count, high * down, wide * along, channels)
+        padded[:, top : top + rows, left : left + columns] = pictures[:, :rows, :columns]
+        if self.stride != (1, 1):
+            padded = padded.view(count, high, down, wide, along, channels).transpose(2, 3)
+        return patches(padded.reshape(count, high, wide, -1), self.reach)
+
+    def spread(self, errors: Tensor) -> Tensor:
+        """`[N, blocks, patch of errors]` of errors `[N, *places, out]`."""
+        down, along = self.reach[0] - 1, self.reach[1] - 1
+        return patches(functional.pad(errors, (0, 0, along, along, down, down)), self.reach)
+
+    def gathered(self, blocks: Tensor) -> Tensor:
+        """Pictures `[N, rows, columns, channels]` of blocks, however they are grouped."""
+        (high, wide), (down, along), (top, left) = self.blocks, self.stride, self.padding
+        rows, columns = self.used
+        parts = blocks.view(-1, high, wide, down, along, self.channels)
+        full = parts.transpose(2, 3).reshape(len(parts), high * down, wide * along, self.channels)
+        inner = full[:, top : top + rows, left : left + columns]
+        unused = (0, 0, 0, self.picture[1] - columns, 0, self.picture[0] - rows)
+        return functional.pad(inner, unused) if any(unused) else inner
+
+
+def patches(pictures: Tensor, reach: tuple[int, int]) -> Tensor:
+    """`[N, places, patch]`: every window of `reach` at stride 1, copied from contiguous pictures."""
+    count, rows, columns, channels = pictures.shape
+    places = (rows - reach[0] + 1, columns - reach[1] + 1)
+    image, row, column, _ = pictures.stride()
+    shape, strides = (count, *places, reach[0], reach[1] * channels), (image, row, column, row, 1)
+    return pictures.as_strided(shape, strides).reshape(count, places[0] * places[1], -1)
+
+
+def _pair(sizes: tuple[int, ...] | list[int] | torch.Size) -> tuple[int, int]:
+    return sizes[0], sizes[1]
