@@ -48,19 +48,21 @@ class Kernel:
 
     def forward(self, weight: Tensor) -> Tensor:
         """Kernels `[…, out, in, *size]` as matrices that patches are multiplied with: `[…, patch, out]`."""
-        (high, wide), (down, along), leading = self.reach, self.stride, weight.ndim - 4
-        missing = (0, wide * along - self.size[1], 0, high * down - self.size[0])
-        full = functional.pad(weight, missing) if any(missing) else weight
-        parts = full.reshape(*full.shape[:-2], high, down, wide, along)
-        order = [leading + axis for axis in (2, 4, 3, 5, 1, 0)]
-        return parts.permute(*range(leading), *order).reshape(*weight.shape[:leading], -1, weight.shape[leading])
+        leading = weight.shape[:-4]
+        order = [len(leading) + axis for axis in (2, 3, 1, 0)]
+        whole = weight.permute(*range(len(leading)), *order)  # channels to the end first: the rest are long runs
+        if self.stride != (1, 1):
+            (high, wide), (down, along) = self.reach, self.stride
+            whole = functional.pad(whole, (0, 0, 0, 0, 0, wide * along - self.size[1], 0, high * down - self.size[0]))
+            whole = whole.reshape(*leading, high, down, wide, along, *whole.shape[-2:]).transpose(-4, -5)
+        return whole.reshape(*leading, -1, weight.shape[-4])
 
     def weight(self, products: Tensor) -> Tensor:
         """The way back: `[groups, out, patch]` as kernels `[groups, out, in, *size]`."""
-        (high, wide), (down, along) = self.reach, self.stride
-        parts = products.view(*products.shape[:2], high, wide, down, along, self.channels)
-        full = parts.permute(0, 1, 6, 2, 4, 3, 5).reshape(*products.shape[:2], -1, high * down, wide * along)
-        return full[..., : self.size[0], : self.size[1]]
+        (high, wide), (down, along), leading = self.reach, self.stride, products.shape[:2]
+        parts = products.view(*leading, high, wide, down, along, self.channels).transpose(3, 4)
+        whole = parts.reshape(*leading, high * down, wide * along, self.channels)
+        return whole[:, :, : self.size[0], : self.size[1]].permute(0, 1, 4, 2, 3)
 
     def turned(self, matrix: Tensor) -> Tensor:
         """From `forward`'s matrix the one of the way back: `[…, patch of errors, channels of a block]`."""
@@ -79,20 +81,29 @@ class Kernel:
             padded = padded.view(count, high, down, wide, along, channels).transpose(2, 3)
         return patches(padded.reshape(count, high, wide, -1), self.reach)
 
+    @property
+    def inner(self) -> tuple[range, range]:
+        """The blocks in which there are pixels, not only padding."""
+        ends = [self.padding[d] + self.used[d] for d in (0, 1)]
+        rows, columns = (range(self.padding[d] // self.stride[d], -(-ends[d] // self.stride[d])) for d in (0, 1))
+        return rows, columns
+
     def spread(self, errors: Tensor) -> Tensor:
-        """`[N, blocks, patch of errors]` of errors `[N, *places, out]`."""
-        down, along = self.reach[0] - 1, self.reach[1] - 1
-        return patches(functional.pad(errors, (0, 0, along, along, down, down)), self.reach)
+        """`[N, inner blocks, patch of errors]` of errors `[N, *places, out]`."""
+        margins = [0, 0]
+        for d in (1, 0):  # as `pad` wants them
+            margins += [self.reach[d] - 1 - self.inner[d].start, self.inner[d].stop - self.places[d]]
+        return patches(functional.pad(errors, margins), self.reach)
 
     def gathered(self, blocks: Tensor) -> Tensor:
-        """Pictures `[N, rows, columns, channels]` of blocks, however they are grouped."""
-        (high, wide), (down, along), (top, left) = self.blocks, self.stride, self.padding
-        rows, columns = self.used
-        parts = blocks.view(-1, high, wide, down, along, self.channels)
-        full = parts.transpose(2, 3).reshape(len(parts), high * down, wide * along, self.channels)
-        inner = full[:, top : top + rows, left : left + columns]
-        unused = (0, 0, 0, self.picture[1] - columns, 0, self.picture[0] - rows)
-        return functional.pad(inner, unused) if any(unused) else inner
+        """Pictures `[N, rows, columns, channels]` of inner blocks, however they are grouped."""
+        (rows, columns), (down, along) = self.inner, self.stride
+        parts = blocks.view(-1, len(rows), len(columns), down, along, self.channels).transpose(2, 3)
+        full = parts.reshape(len(parts), len(rows) * down, len(columns) * along, self.channels)
+        top, left = self.padding[0] - rows.start * down, self.padding[1] - columns.start * along
+        found = full[:, top : top + self.used[0], left : left + self.used[1]]
+        unused = (0, 0, 0, self.picture[1] - self.used[1], 0, self.picture[0] - self.used[0])
+        return functional.pad(found, unused) if any(unused) else found
 
 
 def patches(pictures: Tensor, reach: tuple[int, int]) -> Tensor:
