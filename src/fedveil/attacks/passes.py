@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from fedveil.attacks.windows import Kernel
+from fedveil.attacks.windows import Kernel, convolved, patches
 from fedveil.models.networks import Rescale
 
 Named = dict[str, Tensor]
@@ -93,8 +93,9 @@ class Convolution:
 
     def __init__(self, layer: nn.Conv2d, parameters: Named, groups: int, picture: torch.Size) -> None:
         self._kernel = Kernel.of(layer, picture)
-        self._weight = self._kernel.forward(parameters["weight"])
-        self._bias, self._groups = parameters.get("bias"), groups
+        self._raw, self._bias, self._groups = parameters["weight"], parameters.get("bias"), groups
+        self._weight = self._kernel.forward(self._raw)
+        self._shared = self._raw.ndim == 4
         self._tangents: Tensor | None = None
 
     def forward(self, value: Tensor) -> Tensor:
@@ -103,7 +104,7 @@ class Convolution:
 
     def backward(self, error: Tensor, onward: bool) -> Tensor:
         self._error = error.reshape(self._groups, -1, error.shape[-1])
-        self._spread = self._grouped(self._kernel.spread(error))
+        self._spread = self._grouped(patches(self._kernel.padded(error), self._kernel.reach))
         self._turned = self._kernel.turned(self._weight)
         return self._kernel.gathered(_times(self._spread, self._turned)) if onward else error
 
@@ -114,15 +115,22 @@ class Convolution:
     def push(self, tangent: Tensor | None, direction: Named) -> Tensor:
         self._direction = self._kernel.forward(direction["weight"])
         pushed = _times(self._patches, self._direction, direction.get("bias"))
-        if tangent is not None:
-            self._tangents = self._grouped(self._kernel.patches(tangent))
-            _add_times(pushed, self._tangents, self._weight)
-        return self._picture(pushed)
+        if tangent is None:
+            return self._picture(pushed)
+        if self._shared:  # these patches would serve once: a convolution does without
+            found = convolved(tangent, self._raw, self._kernel.stride, self._kernel.padding)
+            return self._picture(pushed).add_(found)
+        self._tangents = self._grouped(self._kernel.patches(tangent))
+        return self._picture(pushed.baddbmm_(self._tangents, self._weight))
 
     def pull(self, tangent: Tensor) -> Tensor:
         self._turning = tangent.reshape(self._error.shape)
         pulled = torch.bmm(self._spread, self._kernel.turned(self._direction))
-        _add_times(pulled, self._grouped(self._kernel.spread(tangent)), self._turned)
+        padded = self._kernel.padded(tangent)
+        if self._shared:
+            pulled += convolved(padded, self._kernel.as_kernel(self._turned)).reshape(pulled.shape)
+        else:
+            pulled.baddbmm_(self._grouped(patches(padded, self._kernel.reach)), self._turned)
         return self._kernel.gathered(pulled)
 
     def gradient_tangent(self) -> Named:
@@ -223,13 +231,6 @@ def _times(rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
     flat = rows.flatten(0, 1)
     found = flat @ matrix if bias is None else torch.addmm(bias, flat, matrix)
     return found.view(*rows.shape[:2], -1)
-
-
-def _add_times(total: Tensor, rows: Tensor, matrix: Tensor) -> None:
-    if matrix.ndim == 3:
-        total.baddbmm_(rows, matrix)
-    else:
-        total.flatten(0, 1).addmm_(rows.flatten(0, 1), matrix)
 
 
 def _flat(rows: Tensor) -> Tensor:

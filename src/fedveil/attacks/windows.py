@@ -8,6 +8,7 @@ the kernel turned), which needs no scattered additions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -29,17 +30,13 @@ class Kernel:
     @staticmethod
     def of(layer: nn.Conv2d, picture: torch.Size) -> Kernel:
         assert not isinstance(layer.padding, str)
-        size, stride, padding = _pair(layer.kernel_size), _pair(layer.stride), _pair(layer.padding)
-        sides = _pair(picture)
-        places = [(sides[d] + 2 * padding[d] - size[d]) // stride[d] + 1 for d in (0, 1)]
-        reach = [-(-size[d] // stride[d]) for d in (0, 1)]
-        return Kernel(layer.in_channels, size, stride, padding, sides, _pair(places), _pair(reach))
+        return _kernel(layer.in_channels, *map(_pair, (layer.kernel_size, layer.stride, layer.padding, picture)))
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[int, int]:
         return self.places[0] + self.reach[0] - 1, self.places[1] + self.reach[1] - 1
 
-    @property
+    @cached_property
     def used(self) -> tuple[int, int]:
         """How much of the picture the windows touch."""
         (high, wide), (down, along) = self.blocks, self.stride
@@ -81,19 +78,27 @@ class Kernel:
             padded = padded.view(count, high, down, wide, along, channels).transpose(2, 3)
         return patches(padded.reshape(count, high, wide, -1), self.reach)
 
-    @property
+    @cached_property
     def inner(self) -> tuple[range, range]:
         """The blocks in which there are pixels, not only padding."""
         ends = [self.padding[d] + self.used[d] for d in (0, 1)]
         rows, columns = (range(self.padding[d] // self.stride[d], -(-ends[d] // self.stride[d])) for d in (0, 1))
         return rows, columns
 
-    def spread(self, errors: Tensor) -> Tensor:
-        """`[N, inner blocks, patch of errors]` of errors `[N, *places, out]`."""
+    def padded(self, errors: Tensor) -> Tensor:
+        """Errors `[N, *places, out]` with margins, so that there is a patch of them for every inner block."""
+        return functional.pad(errors, self._margins)
+
+    @cached_property
+    def _margins(self) -> list[int]:
         margins = [0, 0]
         for d in (1, 0):  # as `pad` wants them
             margins += [self.reach[d] - 1 - self.inner[d].start, self.inner[d].stop - self.places[d]]
-        return patches(functional.pad(errors, margins), self.reach)
+        return margins
+
+    def as_kernel(self, turned: Tensor) -> Tensor:
+        """A turned matrix as the kernel `[channels of a block, out, *reach]` of a convolution."""
+        return turned.view(*self.reach, -1, turned.shape[1]).permute(3, 2, 0, 1)
 
     def gathered(self, blocks: Tensor) -> Tensor:
         """Pictures `[N, rows, columns, channels]` of inner blocks, however they are grouped."""
@@ -113,6 +118,22 @@ def patches(pictures: Tensor, reach: tuple[int, int]) -> Tensor:
     image, row, column, _ = pictures.stride()
     shape, strides = (count, *places, reach[0], reach[1] * channels), (image, row, column, row, 1)
     return pictures.as_strided(shape, strides).reshape(count, places[0] * places[1], -1)
+
+
+def convolved(
+    pictures: Tensor, weight: Tensor, stride: tuple[int, int] = (1, 1), padding: tuple[int, int] = (0, 0)
+) -> Tensor:
+    """The library's convolution, on channels-last pictures."""
+    return functional.conv2d(pictures.permute(0, 3, 1, 2), weight, None, stride, padding).permute(0, 2, 3, 1)
+
+
+@lru_cache
+def _kernel(
+    channels: int, size: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], picture: tuple[int, int]
+) -> Kernel:
+    places = [(picture[d] + 2 * padding[d] - size[d]) // stride[d] + 1 for d in (0, 1)]
+    reach = [-(-size[d] // stride[d]) for d in (0, 1)]
+    return Kernel(channels, size, stride, padding, picture, _pair(places), _pair(reach))
 
 
 def _pair(sizes: tuple[int, ...] | list[int] | torch.Size) -> tuple[int, int]:
