@@ -30,7 +30,7 @@ from fedveil.core.types import View
 Optimiser = Lbfgs | Adam
 
 EXAMPLES_AT_A_TIME = 50
-"""Dummy records of the victims that are attacked side by side: enough to keep a core busy, few enough for its caches."""
+"""Dummy records of victims that are attacked side by side: enough to keep a core busy, few enough for its caches."""
 
 MATCHED = 1e-4
 """A relative distance below which the adversary takes its reconstruction for right, and above which it tries again."""
@@ -150,7 +150,7 @@ def _run(
     watch: Watch,
     pool: ThreadPoolExecutor,
 ) -> Minima:
-    """Attack the victims `members` from these seeds: some side by side, and as many such groups as there are workers."""
+    """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group."""
     size, alone = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock()
 
     def group(first: int) -> Minima:

@@ -1,8 +1,8 @@
 """What L-BFGS remembers of many attacks at once, and the descent that follows from it.
 
-The compact form of Byrd, Nocedal and Schnabel (1994): −H·g from two passes over the pairs (s, y) and products with small
-matrices in between. Instead of the triangular matrix R of the s·y its inverse is kept: a new pair adds a column to it, and the
-oldest one leaves by having its row and column set to zero. So the pairs may lie in any order, and nothing is solved.
+The compact form of Byrd, Nocedal and Schnabel (1994): −H·g from two passes over the pairs (s, y) and products with
+small matrices in between. Instead of the triangular matrix R of the s·y its inverse is kept: a new pair adds a column,
+and the oldest leaves by having its row and column set to zero. So pairs may lie in any order, and nothing is solved.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Memory:
         self.scale[attacks] = 1
 
     def remember(self, attacks: Tensor, step: Tensor, change: Tensor, curvature: Tensor, slopes: Tensor) -> None:
-        """Take in a pair of each of the `attacks` `[A]` (bool) with its s·y > 0, and the new `slopes` `[A, n]` of all."""
+        """Take in a pair of each of the `attacks` `[A]` (bool), with s·y > 0, and the new `slopes` `[A, n]` of all."""
         rows = attacks.nonzero().squeeze(1)
         places, history = self.written[rows] % self.history, self.history
         self.pairs[rows, places] = step[rows]

@@ -5,8 +5,8 @@ is the tangent of ∂L/∂x when the parameters move along r: d/dε ∂L(x, θ +
 `backward`, which gives the gradient; then tangents are `pushed` forward and `pulled` backward along the same layers,
 and no autograd is needed. Every attack has its own r, so half the products are batched matrix products.
 
-Pictures are channels-last `[N, rows, columns, channels]`. The N examples fall into `groups` with a gradient, and perhaps
-parameters, of their own. A pass belongs to one evaluation and remembers what later passes need.
+Pictures are channels-last `[N, rows, columns, channels]`. The N examples fall into `groups` with a gradient, and
+perhaps parameters, of their own. A pass belongs to one evaluation and remembers what later passes need.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ class Activation:
         self._tangent: Tensor | None = None
 
     def forward(self, value: Tensor) -> Tensor:
-        self._output: Tensor = self._layer(value)
-        self._slope = SLOPES[self._kind](self._output)
-        return self._output
+        output: Tensor = self._layer(value)
+        self._output, self._slope = output, SLOPES[self._kind](output)
+        return output
 
     def backward(self, error: Tensor, onward: bool) -> Tensor:
         self._error = error

@@ -1,8 +1,8 @@
 """A convolution's window over channels-last pictures, in one form for every stride.
 
-A picture is cut into blocks of stride × stride pixels, and a block's pixels become its channels. On blocks every convolution
-has stride 1: its patches are a few long runs of memory, and going back is a convolution again (of the errors, with
-the kernel turned), which needs no scattered additions.
+A picture is cut into blocks of stride × stride pixels, and a block's pixels become its channels. On blocks every
+convolution has stride 1: its patches are a few long runs of memory, and going back is a convolution again (of the
+errors, with the kernel turned), which needs no scattered additions.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Kernel:
     def turned(self, matrix: Tensor) -> Tensor:
         """From `forward`'s matrix the one of the way back: `[…, patch of errors, channels of a block]`."""
         reach = self.reach[0] * self.reach[1]
-        parts = matrix.unflatten(-2, (reach, -1)).flip(-3).mT
+        parts = matrix.view(*matrix.shape[:-2], reach, -1, matrix.shape[-1]).flip(-3).mT
         return parts.reshape(*matrix.shape[:-2], -1, matrix.shape[-2] // reach)
 
     def patches(self, pictures: Tensor) -> Tensor:
