@@ -111,7 +111,7 @@ def _invert(
         loss = nn.functional.cross_entropy(model(dummy), label)
         gradients = torch.autograd.grad(loss, parameters, create_graph=True)
         distance = sum((g - s).square().sum() for g, s in zip(gradients, stolen, strict=True)) / scale
-        last = float(distance)
+        last = float(distance.detach())
         if last <= task.goal:
             raise _Matched
         (dummy.grad,) = torch.autograd.grad(distance, dummy)
