@@ -76,12 +76,50 @@ def test_soft_labels_are_taken_as_they_are() -> None:
     )
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_slopes_of_records_labels_and_own_parameters_are_those_of_autograd(name: str) -> None:
+    make, shape = NETWORKS[name]
+    model, batch = make(), make_batch(shape, soft=True)
+    fast, general = differentiable(model), General(model)
+    noise = torch.randn(3, fast.layout.size, generator=torch.Generator().manual_seed(3))
+    own = fast.layout.vector(model) + 0.1 * noise
+
+    def slopes(gradients: Gradients, clip: Clip | None) -> tuple[Tensor, ...]:
+        leaves = [part.clone().requires_grad_(True) for part in (batch.inputs, batch.labels, own)]
+        factors = None if clip is None else partial(clip.factors, bound=0.05)
+        # Distributions over classes sum to one: what their slope is in other directions, nobody asks.
+        labels = leaves[1] - leaves[1].mean(dim=-1, keepdim=True) + 1 / leaves[1].shape[-1]
+        total = gradients.sums(leaves[2], Batch(leaves[0], labels, batch.weights), factors).total
+        weights = torch.linspace(-1, 1, total.numel()).view_as(total)
+        return torch.autograd.grad((weights * total).sum() + total.square().sum(), leaves)
+
+    for clip in (None, Clip(Constant(0.05), by="layer")):
+        for ours, reference in zip(slopes(fast, clip), slopes(general, clip), strict=True):
+            assert torch.allclose(ours, reference, rtol=1e-3, atol=1e-3 * float(reference.abs().max()))
+
+
 def test_clients_with_models_of_their_own_are_computed_too() -> None:
-    make, shape = NETWORKS["dense"]
+    make, shape = NETWORKS["leakage"]
     model, batch = make(), make_batch(shape)
     fast = differentiable(model)
     own = fast.layout.vector(model) + 0.1 * torch.randn(3, fast.layout.size, generator=torch.Generator().manual_seed(3))
     assert torch.allclose(fast.sums(own, batch, None).total, Plain(model).sums(own, batch, None).total, atol=1e-5)
+    assert torch.allclose(fast.rows(own, batch).rows, Plain(model).rows(own, batch).rows, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_every_window_gives_the_slopes_of_autograd(size: int, stride: int, padding: int) -> None:
+    torch.manual_seed(0)
+    window = nn.Conv2d(2, 3, (size, 3), stride=(stride, 2), padding=(padding, 1))
+    places = window(torch.zeros(1, 2, 9, 10)).numel()
+    model = nn.Sequential(nn.Tanh(), window, nn.Sigmoid(), nn.Flatten(), nn.Linear(places, 5))
+    batch = make_batch((2, 9, 10))
+    start = differentiable(model).layout.vector(model).expand(3, -1)
+    reference = slope(General(model), start, batch)
+    ours = slope(differentiable(model), start, batch)
+    assert torch.allclose(ours, reference, rtol=1e-3, atol=1e-4 * float(reference.abs().max()))
 
 
 def test_layers_it_does_not_know_go_to_the_general_implementation() -> None:

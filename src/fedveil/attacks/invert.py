@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ from fedveil.core.types import View
 Optimiser = Lbfgs | Adam
 
 EXAMPLES_AT_A_TIME = 50
-"""Dummy records in one pass: enough to keep the processor busy, few enough for its caches."""
+"""Dummy records of victims that are attacked side by side: enough to keep a core busy, few enough for its caches."""
 
 MATCHED = 1e-4
 """A relative distance below which the adversary takes its reconstruction for right, and above which it tries again."""
@@ -111,24 +112,24 @@ def invert(
     if iterations < 1:
         raise FedveilError(f"--iterations: must be at least 1, not {iterations}")
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        problem = _Problem(attack, stolen, told, pool)
+        problem = _Problem(attack, stolen, told)
         everyone = torch.arange(len(stolen.observations))
         seeds = problem.seeds(generator, len(everyone))
-        found = _run(attack, problem, seeds, everyone, iterations, watch)
+        found = _run(attack, problem, seeds, everyone, iterations, watch, pool)
         points, values, made = found.points, found.values, found.iterations
         for _ in range(attack.restarts if stolen.noise_std == 0 else 0):
             again = (~(values <= MATCHED)).nonzero().squeeze(1)
             if not len(again):
                 break
             fresh = problem.seeds(generator, len(again))
-            tried = _run(attack, problem, fresh, again, iterations, watch)
+            tried = _run(attack, problem, fresh, again, iterations, watch, pool)
             made[again] += tried.iterations
             better = ~(tried.values >= values[again])
             points[again[better]], values[again[better]] = tried.points[better], tried.values[better]
             seeds[again[better]] = fresh[better]
         if attack.polish:
-            plain = _Problem(replace(attack, regulariser=NoRegulariser()), stolen, told, pool)
-            polished = _run(attack, plain, points, everyone, iterations, watch)
+            plain = _Problem(replace(attack, regulariser=NoRegulariser()), stolen, told)
+            polished = _run(attack, plain, points, everyone, iterations, watch, pool)
             points, values, made = polished.points, polished.values, made + polished.iterations
     inputs, labels = problem.records(points, everyone)
     return Reconstruction(
@@ -140,21 +141,37 @@ def invert(
     )
 
 
-def _run(attack: Attack, problem: _Problem, seeds: Tensor, members: Tensor, iterations: int, watch: Watch) -> Minima:
-    """Attack the victims `members` from these seeds."""
+def _run(
+    attack: Attack,
+    problem: _Problem,
+    seeds: Tensor,
+    members: Tensor,
+    iterations: int,
+    watch: Watch,
+    pool: ThreadPoolExecutor,
+) -> Minima:
+    """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group."""
+    size, alone = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock()
 
-    def seen(rows: Tensor, updates: Tensor, points: Tensor) -> None:
-        watch(members[rows], updates, problem.within_range(problem.records(points, members[rows])[0].detach()))
+    def group(first: int) -> Minima:
+        victims = members[first : first + size]
 
-    objective = problem.of(members)
-    return attack.optimiser.minimise(objective, seeds, iterations, nobody if watch is nobody else seen)
+        def seen(rows: Tensor, updates: Tensor, points: Tensor) -> None:
+            shown = problem.within_range(problem.records(points, victims[rows])[0])
+            with alone:
+                watch(victims[rows], updates, shown)
+
+        looking = nobody if watch is nobody else seen
+        return attack.optimiser.minimise(problem.of(victims), seeds[first : first + size], iterations, looking)
+
+    return Minima.join(list(pool.map(group, range(0, len(members), size))))
 
 
 class _Problem:
     """The distance to what was stolen as a function of flat points: records and, where unknown, label scores."""
 
-    def __init__(self, attack: Attack, stolen: Stolen, told: Tensor | None, pool: ThreadPoolExecutor) -> None:
-        self._attack, self._stolen, self._pool = attack, stolen, pool
+    def __init__(self, attack: Attack, stolen: Stolen, told: Tensor | None) -> None:
+        self._attack, self._stolen = attack, stolen
         facts = stolen.facts
         self._shape = (facts.records, *facts.input_shape)
         tensors = stolen.tensors
@@ -190,6 +207,11 @@ class _Problem:
         belief = SquaredNorm(weight=(stolen.noise_std / deviation) ** 2 * scale * size, centre=centre)
         return lambda inputs: attack.regulariser.of(inputs) + belief.of(inputs)
 
+    @property
+    def records_each(self) -> int:
+        """How many records a victim has."""
+        return self._shape[0]
+
     def seeds(self, generator: torch.Generator, attacks: int) -> Tensor:
         """Flat starting points `[attacks, n]`."""
         drawn = self._attack.seed.draw(attacks * self._shape[0], self._shape[1:], generator).view(attacks, -1)
@@ -212,19 +234,13 @@ class _Problem:
 
     def of(self, victims: Tensor) -> Objective:
         """The objective for these victims; row r of it is `victims[r]`."""
-        size = max(EXAMPLES_AT_A_TIME // self._shape[0], 1)
         held: tuple[Tensor, Target] | None = None
 
         def objective(points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
             nonlocal held
             if held is None or held[0] is not rows:  # it changes only when attacks leave
                 held = rows, self._target.rows(victims[rows])
-            target, members = held[1], victims[rows]
-            parts = [slice(first, first + size) for first in range(0, len(points), size)]
-            found = list(
-                self._pool.map(lambda part: self._evaluate(points[part], members[part], target.rows(part)), parts)
-            )
-            return torch.cat([values for values, _ in found]), torch.cat([slopes for _, slopes in found])
+            return self._evaluate(points, victims[rows], held[1])
 
         return objective
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fedveil.attacks.memory import Memory
 from fedveil.attacks.minimise import UPDATES, Minima, Objective, Watch, nobody
 from fedveil.core.checks import count, not_negative
 
@@ -27,7 +28,7 @@ CROWDED = 0.8
 
 @dataclass(frozen=True)
 class Lbfgs:
-    """Limited-memory BFGS (compact form of Byrd, Nocedal and Schnabel) with a line search for the Wolfe conditions.
+    """Limited-memory BFGS with a line search for the Wolfe conditions.
 
     An attack ends when its value falls to `goal`, when it stops falling, or after the iterations it is given.
     """
@@ -84,12 +85,7 @@ class _Attacks:
         self.members = torch.arange(attacks)
         self.updates = torch.zeros(attacks, dtype=torch.int64)
         self.points, self.values, self.slopes = points.clone(), values, slopes
-        self._pairs = points.new_zeros(attacks, 2 * history, size)  # steps s, then changes of slope y
-        self._stamps = torch.full((attacks, history), -1)  # when each pair was written; -1: empty
-        self._products = torch.zeros(attacks, 2, history, history, dtype=torch.float64)  # s·y and y·y
-        self._along = torch.zeros(attacks, 2 * history, dtype=torch.float64)  # pairs · slope
-        self._scale = torch.ones(attacks, dtype=torch.float64)  # of the first approximation
-        self._history = history
+        self._memory = Memory.empty(attacks, history, size)
         self._retried = torch.zeros(attacks, dtype=torch.bool)
         self._quiet = torch.zeros(attacks, dtype=torch.int64)  # updates in a row that hardly fell
         length = slopes.norm(dim=1, keepdim=True)
@@ -108,6 +104,7 @@ class _Attacks:
         for name, value in list(vars(self).items()):
             if isinstance(value, Tensor):
                 setattr(self, name, value[staying])
+        self._memory = self._memory.keep(staying)
 
     def advance(self, trials: Tensor, slopes: Tensor) -> Tensor:
         """Take in the objective at every trial point; returns which attacks made an update."""
@@ -151,43 +148,19 @@ class _Attacks:
         self.updates += moved
         self.stuck = self.stuck | (moved & (self._quiet >= 5))
         self._retried &= ~moved
-        self._remember(curved, step, change)
-
-    def _remember(self, curved: Tensor, step: Tensor, change: Tensor) -> None:
-        rows = curved.nonzero().squeeze(1)
-        if not len(rows):
-            self._along = torch.bmm(self._pairs, self.slopes[:, :, None]).double().squeeze(2)
-            return
-        slots = self._stamps[rows].argmin(dim=1)
-        self._stamps[rows, slots] = self.updates[rows]
-        self._pairs[rows, slots] = step[rows]
-        self._pairs[rows, self._history + slots] = change[rows]
-        # One pass over the history serves the products of the pairs and the next direction.
-        every = torch.bmm(self._pairs, torch.stack([step, change, self.slopes], dim=2)).double()
-        self._along, found = every[:, :, 2], every[rows]  # [rows, 2m, (s, y, slope)]
-        history = self._history
-        self._products[rows, 0, :, slots] = found[:, :history, 1]  # s_i · y_new
-        self._products[rows, 0, slots, :] = found[:, history:, 0]  # s_new · y_j
-        self._products[rows, 1, :, slots] = found[:, history:, 1]
-        self._products[rows, 1, slots, :] = found[:, history:, 1]
-        products = self._products[rows, :, slots, slots]
-        self._scale[rows] = products[:, 0] / products[:, 1].clamp_min(1e-300)
+        self._memory.remember(curved, step, change, curvature, self.slopes)
 
     def _recover(self, lost: Tensor) -> None:
         """A line without descent: forget the history once, then give up."""
         self.stuck = self.stuck | (lost & self._retried)
         self._retried = self._retried | lost
-        self._pairs[lost] = 0
-        self._along[lost] = 0
-        self._stamps[lost] = -1
-        self._products[lost] = 0
+        self._memory.forget(lost)
 
     def _new_lines(self, renewed: Tensor) -> None:
-        direction = self._descent()
+        direction = self._memory.descent(self.slopes)
         grade = (direction * self.slopes).sum(dim=1)
         length = self.slopes.norm(dim=1)
-        remembered = (self._stamps >= 0).any(dim=1)
-        poor = ~torch.isfinite(grade) | (grade >= 0) | ~remembered
+        poor = ~torch.isfinite(grade) | (grade >= 0) | (self._memory.written == 0)
         steepest = -self.slopes / length.clamp_min(1e-30)[:, None]
         # Without memory the length of a step is unknown: as far as the last line went, more carefully after a loss.
         direction = torch.where(poor[:, None], steepest, direction)
@@ -200,24 +173,3 @@ class _Attacks:
         self._high = torch.where(renewed, float("inf"), self._high)
         self._trials = torch.where(renewed, 0, self._trials)
         self.stuck = self.stuck | (renewed & (length == 0))
-
-    def _descent(self) -> Tensor:
-        """−H·slope in the compact form: two passes over the history and small triangular systems in between."""
-        history, scale = self._history, self._scale
-        order = self._stamps.argsort(dim=1)
-        product = self._along
-        along_s, along_y = product[:, :history].gather(1, order), product[:, history:].gather(1, order)
-        rows = order[:, None, :, None].expand(-1, 2, -1, history)
-        both = self._products.gather(2, rows).gather(3, order[:, None, None, :].expand(-1, 2, history, -1))
-        upper, squares = both[:, 0].triu(), both[:, 1]
-        diagonal = upper.diagonal(dim1=1, dim2=2)
-        upper = upper + torch.diag_embed((diagonal == 0).to(upper.dtype))  # empty slots
-        solved = torch.linalg.solve_triangular(upper, along_s[:, :, None], upper=True)
-        inner = diagonal[:, :, None] * solved + scale[:, None, None] * (squares @ solved - along_y[:, :, None])
-        of_s = torch.linalg.solve_triangular(upper.transpose(1, 2), inner, upper=False).squeeze(2)
-        of_y = -scale[:, None] * solved.squeeze(2)
-        weights = torch.zeros_like(product)
-        weights[:, :history].scatter_(1, order, of_s)
-        weights[:, history:].scatter_(1, order, of_y)
-        combined = torch.bmm(weights.to(self.slopes.dtype)[:, None, :], self._pairs).squeeze(1)
-        return -(combined + scale.to(self.slopes.dtype)[:, None] * self.slopes)

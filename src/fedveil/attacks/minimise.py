@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -29,6 +30,16 @@ class Minima:
     values: Tensor  # [A]
     updates: Tensor  # [A] int64
     evaluations: int  # of the objective, summed over attacks
+
+    @staticmethod
+    def join(parts: Sequence[Minima]) -> Minima:
+        """Those of one group of attacks after those of another."""
+        return Minima(
+            torch.cat([part.points for part in parts]),
+            torch.cat([part.values for part in parts]),
+            torch.cat([part.updates for part in parts]),
+            sum(part.evaluations for part in parts),
+        )
 
     @property
     def iterations(self) -> Tensor:
