@@ -33,6 +33,7 @@ SHORTER = {
     "compare": ["--rounds", "1", "--workers", "1"],
     "sweep": ["--rounds", "1", "--seeds", "1", "--workers", "1"],
     "attack": ["--victims", "1", "--iterations", "2"],
+    "reproduce": ["--no-training"],
     "audit": ["--canaries", "20", "--set", "data.clients=20", "--set", "cohort.size=20", "--set", "local.steps=2"],
 }
 """What is appended to a command to make it short; a later option wins over an earlier one."""

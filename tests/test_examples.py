@@ -1,4 +1,4 @@
-"""Every example runs as a person would run it, with one round where it takes a number of rounds."""
+"""Every example runs as a person would run it, with a 1 where it takes a number of rounds."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ FED_SDP = replace(
 FED_SDP_CLIENT = replace(FED_AVG, upload=Gaussian(clip=Clip(Constant(4.0), by="layer"), sigma=6.0, unit=Unit.CLIENT))
 
 # Wei et al. (2021), Algorithm 2: every example's gradient is clipped layer by layer and gets its own noise. The paper
-# does not state the learning rate; with this much noise only a small one learns (docs/results.md).
+# does not state the learning rate; with this much noise only a small one learns (docs/results/index.md).
 FED_CDP = replace(
     FED_AVG,
     local=LocalTraining(rate=Constant(0.002)),

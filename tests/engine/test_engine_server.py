@@ -70,6 +70,15 @@ def test_an_update_that_is_not_finite_counts_as_zero_and_is_counted() -> None:
     assert tally.rejected_updates == 2
 
 
+def test_the_norms_of_layers_are_means_over_the_updates_that_count() -> None:
+    layers = Layout(("first", "second"), ((2,), (1,)), (0, 1))
+    tally = Tally(layers)
+    statistics = Statistics(torch.ones(3), torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64))
+    updates = torch.tensor([[3.0, 4.0, 1.0], [0.0, 1.0, -3.0], [float("nan"), 0.0, 0.0]])
+    tally.add(Uploads((0, 1, 2), updates, (), statistics))
+    assert tally.layer_update_norms == [3.0, 2.0]
+
+
 def test_the_sum_does_not_depend_on_how_uploads_were_chunked() -> None:
     generator = torch.Generator().manual_seed(0)
     updates = [row.tolist() for row in torch.randn(40, 3, generator=generator) * torch.logspace(-6, 6, 40)[:, None]]

@@ -64,6 +64,7 @@ class RoundSummary:
     update_norm: float
     largest_update_norm: float
     layer_norms: tuple[float, ...]
+    layer_update_norms: tuple[float, ...]
     rejected: int  # examples whose gradient was not finite
     rejected_updates: int  # clients whose whole update was not finite
     seconds: float
@@ -148,6 +149,7 @@ def _summary(method: Method, state: ServerState, tally: Tally, seconds: float) -
         update_norm=sum(tally.update_norms) / max(len(tally.update_norms), 1),
         largest_update_norm=max(tally.update_norms, default=0.0),
         layer_norms=tuple(tally.layer_norms),
+        layer_update_norms=tuple(tally.layer_update_norms),
         rejected=tally.rejected,
         rejected_updates=tally.rejected_updates,
         seconds=seconds,

@@ -71,17 +71,21 @@ class Tally:
         self.total = torch.zeros(self.layout.size, dtype=torch.float64)
         self._plain = self.total.clone() if self.mechanism is not None else self.total
         self._layer_norms = torch.zeros(self.layout.group_count, dtype=torch.float64)
+        self._layer_update_norms = self._layer_norms.clone()
         self._waiting: list[tuple[Tensor, Tensor]] = []
 
     def add(self, uploads: Uploads) -> None:
-        for update, norm in zip(uploads.updates, uploads.updates.norm(dim=-1).tolist(), strict=True):
+        by_layer = update_norms(uploads.updates, self.layout)
+        norms = uploads.updates.norm(dim=-1).tolist()
+        for update, norm, layers in zip(uploads.updates, norms, by_layer, strict=True):
             if math.isfinite(norm):
                 self._plain += update
                 self.update_norms.append(norm)
+                self._layer_update_norms += layers
             else:  # a client whose training diverged contributes zero; the divisor stays what it is
                 self.rejected_updates += 1
         if self.mechanism is not None:
-            self._sanitise(uploads.updates, update_norms(uploads.updates, self.layout), self.mechanism)
+            self._sanitise(uploads.updates, by_layer, self.mechanism)
         if uploads.reports is not None:
             self._add_reports(uploads.reports)
         self.receipts += uploads.receipts
@@ -119,8 +123,13 @@ class Tally:
 
     @property
     def layer_norms(self) -> list[float]:
-        """Mean gradient norm of each layer before clipping."""
+        """Mean gradient norm of each layer before clipping (zeros where examples are not clipped)."""
         return [float(norm) for norm in self._layer_norms / max(self.clients, 1)]
+
+    @property
+    def layer_update_norms(self) -> list[float]:
+        """Mean norm of each layer of the updates, as they arrive."""
+        return [float(norm) for norm in self._layer_update_norms / max(len(self.update_norms), 1)]
 
     @property
     def update_scale(self) -> float:

@@ -142,25 +142,34 @@ def _epsilon(value: float | str | None) -> str:
 
 
 def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
-    """One line per row of the table over its columns: ours filled, the paper's hollow."""
+    """One line per row of the table over its columns: ours filled, the paper's hollow.
+
+    Points are joined where the columns are values of something, else they stand beside one another.
+    """
     columns = list(dict.fromkeys(row["column"] for row in rows))
     names = list(dict.fromkeys(row["row"] for row in rows))
     figure = new_figure(max(7.5, 2.5 + 0.75 * len(columns)), 5.4 + 0.15 * len(names))
     figure.suptitle(title, fontsize=11)
     axes = figure.subplots()
     handles, every = [], []
+    ordered = all("=" in column or "%" in column for column in columns)
     for index, name in enumerate(names):
         look, marker = style(index), MARKERS[index % len(MARKERS)]
+        look |= {} if ordered else {"linestyle": ""}
+        aside = 0.0 if ordered else 0.6 * (index + 0.5) / len(names) - 0.3
         mine = [row for row in rows if row["row"] == name]
         ours = [(columns.index(row["column"]), row) for row in mine if isinstance(row["ours"], int | float)]
         theirs = [(columns.index(row["column"]), row["paper"]) for row in mine if isinstance(row["paper"], int | float)]
         axes.errorbar(
-            [place for place, _ in ours], [row["ours"] for _, row in ours], capsize=3, linewidth=1.8, markersize=6,
-            yerr=[row["deviation"] or 0.0 for _, row in ours], marker=marker, **look,
+            [place + aside for place, _ in ours],
+            [row["ours"] for _, row in ours],
+            yerr=[row["deviation"] or 0.0 for _, row in ours],
+            capsize=3, linewidth=1.8, marker=marker, markersize=6, **look,
         )  # fmt: skip
         axes.plot(
-            [place for place, _ in theirs], [number for _, number in theirs], linestyle="", marker=marker, markersize=8,
-            color=look["color"], markerfacecolor="none", markeredgewidth=1.4,
+            [place + aside for place, _ in theirs],
+            [number for _, number in theirs],
+            linestyle="", marker=marker, markersize=8, color=look["color"], markerfacecolor="none", markeredgewidth=1.4,
         )  # fmt: skip
         every += [row["ours"] for _, row in ours] + [number for _, number in theirs]
         handles.append(Line2D([], [], linewidth=1.8, marker=marker, markersize=6, **look))

@@ -95,7 +95,7 @@ def _figure_3(scale: Scale) -> list[Course]:
     for panel, work in works.items():
         inverse = 1 / rate if panel == ONE else 1.0  # one step's update is the rate times the gradient
         readers = {"all layers": of_event("update_norm", scale=inverse)}
-        readers |= {f"layer {layer + 1}": of_event("layer_norms", layer, inverse) for layer in range(LAYERS)}
+        readers |= {f"layer {layer + 1}": of_event("layer_update_norms", layer, inverse) for layer in range(LAYERS)}
         found += [Course(name, work, {f"L2 norm, {panel}": read}) for name, read in readers.items()]
     return found
 
