@@ -270,6 +270,24 @@ def test_for_release_holds_only_what_is_declared_or_follows_from_the_models(
     assert "seed = &quot;withheld&quot;" in html
 
 
+def test_for_release_a_name_tells_no_seed(call: Any, runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "seeded", tmp_path / "fedavg-seed4321")
+    assert call(str(tmp_path / "fedavg-seed4321"), "--for-release", "--out", str(tmp_path / "page.html"))[0] == 0
+    assert "4321" not in (tmp_path / "page.html").read_text()
+
+
+def test_a_run_whose_audit_broke_the_promise_is_not_released(call: Any, runs: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(runs / "attacked", broken)
+    told = json.loads(next((broken / "audits").glob("*.json")).read_text()) | {"view": "released", "holds": False}
+    (broken / "audits" / "002-record-released.json").write_text(json.dumps(told))
+    code, _, err = call(str(broken), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "an audit broke the promise" in err
+    assert call(str(broken), "--out", str(tmp_path / "page.html"))[0] == 0
+    assert "broke the promise" in (tmp_path / "page.html").read_text()
+
+
 def test_for_release_states_what_is_promised_however_often_clients_were_drawn(runs: Path) -> None:
     from fedveil.experiment.reading import read_run
     from fedveil.experiment.report import facts

@@ -320,6 +320,9 @@ def test_a_ledger_is_held_to_the_spec_of_its_first_opening(path: Path) -> None:
         with pytest.raises(FedveilError, match="the spec was changed after the run began"):
             ledger.pin("sigma = 60.0")
         ledger.pin("sigma = 6.0")  # the refused one was not kept
+        assert ledger.check("sigma = 6.0")
+        assert not ledger.check("anything", "terms")  # nothing was said of them,
+        assert not ledger.check("something else", "terms")  # and asking does not say it
 
 
 def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,27 @@ def test_receipts_of_a_finished_run_are_confirmed_and_hold_no_function_of_the_no
             seen.append(ledger.receipts())
     assert all(receipt.confirmed for receipt in seen[0])
     assert seen[0] == seen[1]  # other noise, the same receipts
+
+
+def test_a_run_on_ones_own_records_is_accounted_as_it_was_whatever_their_name(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = {**tiny, "data.name": "cancer", "batch": {"kind": "poisson", "size": 5}, "cohort": "everyone"}
+    mine = replace(blobs, name="cancer")  # the built-in one has other records in every client
+    result = run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=mine)
+    found = account(tmp_path / "run")
+    assert found.spent is not None
+    assert found.promised.of(*SERVER).epsilon == found.spent.of(*SERVER).epsilon == epsilon(result)
+    assert found.terms.population.records == (30,) * 10
+
+
+def test_terms_that_were_changed_afterwards_are_not_accounted(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    about = json.loads((tmp_path / "run/run.json").read_text())
+    about["terms"]["records_of_clients"] = [[3000, 10]]
+    (tmp_path / "run/run.json").write_text(json.dumps(about))
+    with pytest.raises(FedveilError, match="changed after the run began"):
+        account(tmp_path / "run")
 
 
 def test_accounting_a_run_without_its_ledger_is_refused(tmp_path: Path) -> None:

@@ -78,6 +78,15 @@ def test_what_is_told_beats_what_a_preset_brings_to_one_data_set() -> None:
     assert resolve(told.to_dict()) == told
 
 
+def test_what_a_preset_brings_for_its_network_is_not_for_another_network_or_ones_own_records() -> None:
+    brought = resolve("fed-cdp-calibrated").method
+    for told in ({"model.name": "cnn"}, {"data.name": "my own"}):
+        assert resolve("fed-cdp-calibrated", told).method == named("fed-cdp-calibrated")
+        assert resolve("fed-cdp-calibrated", told).model.name == "cnn"
+    assert resolve("fed-cdp-calibrated", {"model.name": "scattering"}).method == brought
+    assert resolve("fed-cdp-calibrated", {"model.options.outputs": 64}).method == brought
+
+
 def test_the_spec_for_a_hundred_clients_keeps_the_budget_of_the_preset() -> None:
     spec = resolve(Path(__file__).parents[2] / "specs" / "fed-cdp-calibrated-100.toml")
     assert (spec.data.clients, spec.privacy) == (100, resolve("fed-cdp-calibrated").privacy)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fedveil.models.features import CELLS, COARSE_CELLS, ORIENTATIONS, Projected, Scattering, wavelets, windows
+from fedveil.models.registry import fixed_part
 from fedveil.models.strokes import characters
 
 
@@ -64,3 +65,19 @@ def test_features_can_be_differentiated_twice_also_where_a_picture_is_black() ->
     (curvature,) = torch.autograd.grad(slope.square().sum(), picture)
     assert torch.isfinite(slope).all()
     assert torch.isfinite(curvature).all()
+
+
+def test_a_module_used_twice_after_fixed_features_is_kept_twice() -> None:
+    fixed, act = Scattering((1, 8, 8)), torch.nn.Tanh()
+    layers = [torch.nn.Linear(fixed.outputs, 4), act, torch.nn.Linear(4, 4), act, torch.nn.Linear(4, 2)]
+    model = torch.nn.Sequential(fixed, *layers)
+    parts = fixed_part(model)
+    assert parts is not None
+    pictures = torch.rand(3, 1, 8, 8)
+    torch.testing.assert_close(parts[1](parts[0](pictures)), model(pictures))
+
+
+def test_features_that_have_something_to_train_are_not_fixed() -> None:
+    learning = Scattering((1, 8, 8))
+    learning.register_parameter("gain", torch.nn.Parameter(torch.ones(())))
+    assert fixed_part(torch.nn.Sequential(learning, torch.nn.Linear(learning.outputs, 2))) is None

@@ -80,14 +80,13 @@ def audit(
     unit, view = Unit(unit), View(view)
     check_confidence(confidence)
     told = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
+    told |= {} if dataset is None else {"data.name": dataset.name}
     run = run_of(source)
     if run is not None:
         run.check()
         if overrides:
             raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
     spec = resolve(source if run is None else run.spec, told)
-    if dataset is not None:
-        spec = replace(spec, data=replace(spec.data, name=dataset.name))
     prepared = _setting(prepare(spec, dataset), unit, view, rounds)
     clients = prepared.sites.population.clients
     count = min(CANARIES, clients) if canaries is None else canaries

@@ -72,16 +72,21 @@ class Ledger:
 
     def pin(self, text: str, what: str = "spec") -> None:
         """Hold the run to what it began with: the text of spec.toml, or its terms, of which a hash is kept once."""
-        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         with self._errors(), self._transaction() as database:
-            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (what, digest))
-            (kept,) = database.execute("SELECT value FROM about WHERE key = ?", (what,)).fetchone()
-        if kept != digest:
+            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (what, _digest(text)))
+        self.check(text, what)
+
+    def check(self, text: str, what: str = "spec") -> bool:
+        """Whether the run was held to this text; an error where it was held to another. A reader leaves nothing."""
+        with self._errors(), self._transaction() as database:
+            row = database.execute("SELECT value FROM about WHERE key = ?", (what,)).fetchone()
+        if row is not None and row[0] != _digest(text):
             words = {
                 "spec": "the spec was changed after the run began; put spec.toml back as it was",
                 "terms": "who holds how many records was changed after the run began; put run.json and the data back",
             }[what]
             raise FedveilError(f"{self._path}: {words}")
+        return row is not None
 
     def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
         """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.
@@ -182,3 +187,7 @@ def _declaration_id(database: sqlite3.Connection, declaration: Declaration) -> i
 
 def _declaration(table: dict[str, Any]) -> Declaration:
     return Declaration(**{**table, "unit": Unit(table["unit"]), "sampling": Sampling(**table["sampling"])})
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -18,10 +18,10 @@ from fedveil.core.types import Receipt, Unit, View
 from fedveil.experiment.budget import excludes
 from fedveil.experiment.files import RunFiles, disk_errors
 from fedveil.experiment.ledger import Ledger
-from fedveil.experiment.prepare import Prepared, prepare
+from fedveil.experiment.prepare import prepare
 from fedveil.experiment.spec import Spec, resolve
-from fedveil.experiment.terms import Terms
-from fedveil.report.guarantees import draw_curves
+from fedveil.experiment.terms import Terms, from_record, pinned
+from fedveil.report.guarantees import draw_curves, rounded_up
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Account:
     """The promise of a spec and, for a run, what it has spent; the papers' claims beside them."""
 
     name: str
-    prepared: Prepared
+    terms: Terms
     promised: Table
     spent: Table | None
     claims: tuple[Claim, ...]
@@ -68,18 +68,30 @@ def account(
 
 def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Account:
     files.check()
-    prepared = prepare(resolve(files.spec))
-    delta = prepared.spec.privacy.delta if delta is None else delta
     if not files.ledger.is_file():
         raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
     with Ledger(files.ledger) as ledger:
-        ledger.pin(files.spec.read_text(encoding="utf-8"))
+        ledger.check(files.spec.read_text(encoding="utf-8"))
+        terms = _terms_of(files, ledger)
         ledger.check_covers(files.published_rounds())
         receipts, rounds = ledger.receipts(), ledger.rounds()
+    delta = terms.spec.privacy.delta if delta is None else delta
     done = 1 + max((round for round, _, _ in rounds), default=-1)
-    promise = promised(prepared, delta=delta, secondary=secondary)
-    total = spent(prepared, receipts, done, delta, attempts=[round for round, _, _ in rounds])
-    return Account(files.directory.name, prepared, promise, total, claimed(prepared, delta))
+    promise = promised(terms, delta=delta, secondary=secondary)
+    total = spent(terms, receipts, done, delta, attempts=[round for round, _, _ in rounds])
+    return Account(files.directory.name, terms, promise, total, claimed(terms, delta))
+
+
+def _terms_of(files: RunFiles, ledger: Ledger) -> Terms:
+    """What the run wrote down when it began, if the ledger holds it to that; else from the data set itself."""
+    spec = resolve(files.spec)
+    told = files.read_json(files.about).get("terms")
+    recorded = from_record(spec, told) if isinstance(told, dict) else None
+    if recorded is not None and ledger.check(pinned(recorded), "terms"):
+        return recorded
+    prepared = prepare(spec)
+    ledger.check(pinned(prepared), "terms")
+    return prepared
 
 
 def cells(table: Table) -> list[dict[str, Any]]:
@@ -178,7 +190,7 @@ def _stating_copies(table: Callable[[int], Table], copies: int) -> Table:
         words = f"records are copied: up to {copies} clients hold the same one"
         if cell.unit is Unit.RECORD and cell.finite:
             together = every.of(cell.unit, cell.view).epsilon
-            words = f"speaks of one client's copy; {words}, and for all copies together ε = {together:.4g}"
+            words = f"speaks of one client's copy; {words}, and for all copies together ε = {rounded_up(together)}"
         return replace(cell, caveats=tuple(words if caveat == NO_COPIES else caveat for caveat in cell.caveats))
 
     return replace(one, stated=tuple(map(stated, one.guarantees)))
@@ -198,9 +210,9 @@ def check_promise(promise: Table, published: Table) -> None:
 
 def draw_curve(found: Account, path: Path) -> None:
     """ε over rounds for every cell, as promised."""
-    prepared, delta, total = found.prepared, found.promised.delta, found.prepared.spec.method.rounds
+    terms, delta, total = found.terms, found.promised.delta, found.terms.spec.method.rounds
     marks = sorted({max(1, round(total * share / 20)) for share in range(1, 21)})
-    tables = [promised(prepared, delta=delta, rounds=rounds) for rounds in marks]
+    tables = [promised(terms, delta=delta, rounds=rounds) for rounds in marks]
     curves = {f"{unit} × {view}": [table.of(unit, view).epsilon for table in tables] for unit in Unit for view in View}
     with disk_errors(path):
         draw_curves(path, marks, curves, f"{found.name}: ε at δ = {delta:g}, worst case over clients")

@@ -16,6 +16,11 @@ from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.terms import Terms, from_record, pinned
 from fedveil.report.page.facts import Status
 
+UNKNOWN = (
+    "what was spent, and by whom, is not known, and what was promised is shown as spec and run.json say it, unchecked"
+)
+"""Without its ledger nothing holds a run to what it began with."""
+
 
 @dataclass(frozen=True)
 class Book:
@@ -125,19 +130,19 @@ def _read_ledger(found: Reading) -> None:
     files = found.files
     if not files.ledger.is_file():
         if found.published or files.checkpoints.is_dir():
-            found.problems.append("ledger.sqlite is missing: what was spent, and by whom, is not known")
+            found.problems.append(f"ledger.sqlite is missing: {UNKNOWN}")
         return
     try:
         with Ledger(files.ledger) as ledger:
-            ledger.pin(found.spec_text)
+            ledger.check(found.spec_text)
             if found.terms is not None:
-                ledger.pin(pinned(found.terms), "terms")
+                ledger.check(pinned(found.terms), "terms")
             ledger.check_covers(found.published)
             found.book = Book(ledger.rounds(), ledger.receipts())
     except FedveilError as error:
         found.running = "another process" in str(error)
         found.changed = "changed after the run began" in str(error)
-        words = "the ledger is in use, so what was spent so far is not known" if found.running else None
+        words = f"the ledger is in use: {UNKNOWN}" if found.running else None
         found.problems.append(words or _shortened(found, error))
 
 

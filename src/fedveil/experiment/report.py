@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +106,8 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
     table = _spent(found, terms)
     attacks, failed = read_attacks(found.files)
     audits, failed_audits = read_audits(found.files)
+    if release and any(audit.get("holds") is False for audit in audits):
+        raise FedveilError(f"--for-release: {name}: an audit broke the promise, so there is nothing to release it with")
     budget = spec.privacy
     run = Run(
         name=name,
@@ -137,7 +140,7 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
             for kept in attacks
         ),
         audits=tuple(audits),
-        problems=(*problems, *failed, *failed_audits),
+        problems=tuple(problems) if release else (*problems, *failed, *failed_audits),
         spec=found.spec_text,
         command="fedveil run spec.toml --out again",
         about=_about(found),
@@ -161,6 +164,7 @@ def _for_release(run: Run, found: Reading) -> Run:
         spec = tomli_w.dumps({**found.spec.to_dict(), "seed": "withheld"})
     return replace(
         run,
+        name=re.sub(r"-seed\d+", "", Path(run.name).name) if run.seeded else Path(run.name).name,
         promised=cells,
         spent=None,
         status=replace(run.status, begun=None, repeated=0),

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,8 @@ def run(
     told = dict(overrides or {})
     told |= {} if rounds is None else {"stop.rounds": rounds}
     told |= {} if seed is None else {"seed": seed}
-    asked = resolve(source.to_dict() if isinstance(source, Spec) else source, told)
-    if dataset is not None:
-        asked = replace(asked, data=replace(asked.data, name=dataset.name))
-    prepared = prepare(asked, dataset)
+    told |= {} if dataset is None else {"data.name": dataset.name}  # settings of a named data set are not for it
+    prepared = prepare(resolve(source.to_dict() if isinstance(source, Spec) else source, told), dataset)
     spec = prepared.spec
     runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
     files = RunFiles(Path(out) if out is not None else _new_directory(spec))

@@ -160,7 +160,10 @@ def _complete(told: dict[str, Any]) -> Spec:
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
     here = ZOO[base].tasks.get(str(name), {})
-    if "model" in here or (isinstance(told.get("model"), dict) and "name" in told["model"]):
+    network = told["model"].get("name") if isinstance(told.get("model"), dict) else None
+    if network not in (None, here.get("model", {}).get("name")):
+        here = {}  # what suits one network need not suit another
+    if "model" in here or network is not None:
         table["model"] = {}  # options belong to the network they were written for
     table = merge(table, here)
     table = merge(table, {key: value for key, value in told.items() if key != "method"})

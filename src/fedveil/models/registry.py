@@ -69,8 +69,10 @@ def fixed_part(model: nn.Module) -> tuple[FixedFeatures, nn.Sequential] | None:
     """The first part of a model if nothing in it is trained, and the rest, whose parameters keep their names."""
     if type(model) is not nn.Sequential or not len(model) or not isinstance(model[0], FixedFeatures):
         return None
-    (_, first), *rest = model.named_children()
+    (_, first), *rest = model._modules.items()  # a module that is used twice counts twice, unlike in named_children
     assert isinstance(first, FixedFeatures)
+    if any(True for _ in first.parameters()):
+        return None
     return first, nn.Sequential(OrderedDict(rest))
 
 

@@ -106,6 +106,8 @@ def _image(png: bytes, words: str) -> Markup:
 def audits(run: Run, options: Options) -> Markup:
     """Each audit in words, and its lower bound beside what is verified."""
     if not run.audits:
+        if options.release:
+            return paragraph("None that may be published: an audit of the released models trains on the real records.")
         command = f"fedveil audit {run.name}"
         words = " makes one and keeps its result."
         return paragraph("No audit of this run is known. ", tag("code", command), words)
