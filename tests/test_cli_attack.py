@@ -73,7 +73,7 @@ def test_ctrl_c_ends_an_attack_with_130(tmp_path: Path) -> None:
     time.sleep(1)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
     assert "Traceback" not in err

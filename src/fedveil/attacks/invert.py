@@ -7,9 +7,9 @@ stolen, optimiser. The adversary uses what its view shows and public facts, noth
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Event, Lock
 
 import torch
 from torch import Tensor
@@ -150,8 +150,11 @@ def _run(
     watch: Watch,
     pool: ThreadPoolExecutor,
 ) -> Minima:
-    """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group."""
-    size, alone = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock()
+    """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group.
+
+    A thread can't be interrupted: where the waiting ends early (Ctrl-C), the workers stop at their next evaluation.
+    """
+    size, alone, given_up = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock(), Event()
 
     def group(first: int) -> Minima:
         victims = members[first : first + size]
@@ -161,10 +164,18 @@ def _run(
             with alone:
                 watch(victims[rows], updates, shown)
 
-        looking = nobody if watch is nobody else seen
-        return attack.optimiser.minimise(problem.of(victims), seeds[first : first + size], iterations, looking)
+        def objective(points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+            if given_up.is_set():
+                raise CancelledError
+            return evaluate(points, rows)
 
-    return Minima.join(list(pool.map(group, range(0, len(members), size))))
+        evaluate, looking = problem.of(victims), nobody if watch is nobody else seen
+        return attack.optimiser.minimise(objective, seeds[first : first + size], iterations, looking)
+
+    try:
+        return Minima.join(list(pool.map(group, range(0, len(members), size))))
+    finally:
+        given_up.set()
 
 
 class _Problem:
