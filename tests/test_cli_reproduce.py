@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedveil.cli import main
+from fedveil.experiment.reproduce import catalogue as known
+from fedveil.experiment.reproduce.catalogue import catalogue
+from fedveil.experiment.reproduce.declare import Cell, Training
+from fedveil.experiment.reproduce.read import final_accuracy
 
 
 @pytest.fixture
@@ -60,6 +65,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["fed-cdp-table-3", "--seeds", "0"], "--seeds: must be at least 1, not 0"),
     (["fed-cdp-table-3", "--only", "*/cancer", "--workers", "0"], "workers must be at least 1"),
     (["fed-cdp-table-3", "--only", "*/cancer", "--out", "/dev/null/here"], "Not a directory"),
+    (["fed-cdp-table-3", "--page", "."], "--page .: is a directory; give the name of a file that ends in .md"),
+    (["fed-cdp-table-3", "--page", "table.png"], "--page table.png: must end in .md"),
     (["fed-cdp-table-3", "--scale", "huge"], "Invalid value for '--scale'"),
 ]
 
@@ -81,3 +88,33 @@ def test_missing_data_is_said_with_the_command_that_fetches_it(
     assert code == 2
     assert "run: fedveil data fetch mnist" in err
     assert not Path("runs").exists()
+
+
+def test_part_of_a_table_needs_only_the_data_of_that_part(
+    call: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FEDVEIL_DATA", str(tmp_path / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    code, out, err = call("fed-cdp-table-4", "--only", "cancer/*", "--no-training")
+    assert code == 0, err
+    assert out.splitlines()[1].startswith("cancer")
+    assert "rows not run, and left out: MNIST, CIFAR-10, LFW, adult" in out
+    assert "MNIST |" not in Path("runs/reproduce/fed-cdp-table-4-small/table.md").read_text(encoding="utf-8")
+    code, _, err = call("fed-cdp-table-4", "--only", "LFW/*verified*", "--no-training")
+    assert code == 2
+    assert "run: fedveil data fetch lfw" in err
+
+
+def test_runs_that_failed_end_the_command_with_an_error_after_the_files_are_written(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = catalogue()["fed-cdp-table-3"]
+    wild = {"data.name": "cancer", "local.steps": 1, "local.rate": 1e12, "aggregate.rate": 1e30, "stop.rounds": 2}
+    cells = [Cell("wild", "cancer", Training("fedavg", wild), final_accuracy, added=True)]
+    monkeypatch.setattr(known, "catalogue", lambda: {whole.name: replace(whole, cells=lambda scale: cells)})
+    for more in ([], ["--json"]):
+        code, out, err = call(whole.name, "--workers", "1", "--page", "page.md", *more)
+        assert code == 2
+        assert err.splitlines()[-1].startswith("fedveil: 1 of the runs failed: cancer-fedavg-")
+        assert "diverged" in out
+        assert "diverged" in Path("page.md").read_text(encoding="utf-8")

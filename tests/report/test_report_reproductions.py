@@ -24,6 +24,7 @@ def cell(row: str, column: str, paper: Any, ours: Any, **more: Any) -> dict[str,
     plain = {
         "deviation": None, "words": "", "runs": 1, "seeds": 1, "failed": 0, "added": False, "digits": 3,
         "place": "record × server", "delta": 1e-5, "claimed": 0.8, "verified": 5.9, "promised": 5.9,
+        "relation": "add-or-remove", "copies": 1, "together": None, "certified": False,
     }  # fmt: skip
     return {"row": row, "column": column, "paper": paper, "ours": ours, **plain, **more}
 
@@ -31,7 +32,19 @@ def cell(row: str, column: str, paper: Any, ours: Any, **more: Any) -> dict[str,
 ROWS = [
     cell("a", "K=1", 0.95, 0.6781, deviation=0.0123, runs=3, seeds=3, verified=3.2),
     cell("a", "K=2", 0.96, 0.9581),
-    cell("b", "K=1", None, None, words="diverged", verified=None, promised=None, claimed=None, place=None),
+    cell(
+        "b",
+        "K=1",
+        None,
+        None,
+        words="diverged",
+        verified=None,
+        promised=None,
+        claimed=None,
+        place=None,
+        relation=None,
+        runs=0,
+    ),
     cell("calibrated for it", "K=1", None, 0.91, added=True, verified=0.8, promised=0.8, claimed=None),
 ]
 
@@ -39,7 +52,7 @@ ROWS = [
 def test_a_line_has_the_papers_value_ours_with_its_deviation_and_both_epsilons() -> None:
     headings, lines = reproduction_table(ROWS)
     assert headings == ["row", "column", "paper", "ours", "claimed ε", "verified ε", "of"]
-    assert lines[0] == ["a", "K=1", "0.95", "0.678 ± 0.012", "0.8", "3.2 of 5.9", "record × server"]
+    assert lines[0] == ["a", "K=1", "0.95", "0.678 ± 0.012", "0.8", "3.2 of 5.9", "record × server, add-or-remove"]
     assert lines[2] == ["b", "K=1", "–", "diverged", "–", "–", "–"]
     assert len(reproduction_table([ROWS[2]])[0]) == 4
 
@@ -54,11 +67,32 @@ def test_the_matrix_has_the_papers_shape_with_its_values_in_brackets() -> None:
 def test_columns_with_the_same_guarantee_share_a_line() -> None:
     found = guarantee_table([ROWS[1], {**ROWS[1], "column": "K=3"}, ROWS[3]])
     assert found is not None
-    assert found[1][0] == ["a", "all", "0.8", "5.9", "record × server"]
+    assert found[1][0] == ["a", "all", "0.8", "5.9", "record × server, add-or-remove"]
     told = guarantee_table(ROWS)
     assert told is not None
     assert [line[1] for line in told[1]] == ["K=1", "K=2", "all"]
     assert guarantee_table([ROWS[2]]) is None
+
+
+def test_all_columns_are_only_said_where_all_have_run() -> None:
+    waiting = cell("a", "K=4", 0.9, None, words="not run", runs=0, place=None, relation=None)
+    found = guarantee_table([ROWS[1], {**ROWS[1], "column": "K=3"}, waiting])
+    assert found is not None
+    assert [line[1] for line in found[1]] == ["K=2, K=3"]
+
+
+def test_a_verified_epsilon_is_never_rounded_down_and_a_claimed_one_is_rounded_as_the_paper_does() -> None:
+    row = cell("a", "b", None, 0.82231, digits=4, verified=0.82231, promised=0.82231, claimed=0.82271, certified=True)
+    assert ours_word(row) == "0.8224"
+    assert matrix([row])[1] == [["a", "0.8224"]]
+    assert reproduction_table([row])[1][0][3:6] == ["0.8224", "0.8227", "0.8224"]
+    assert ours_word({**row, "ours": "inf"}) == "∞"
+    assert ours_word({**row, "certified": False}) == "0.8223"
+
+
+def test_where_nothing_is_promised_no_relation_is_named() -> None:
+    row = cell("a", "b", None, 0.5, verified="inf", promised="inf", relation=None)
+    assert reproduction_table([row])[1][0][-2:] == ["∞", "record × server"]
 
 
 def test_numbers_are_never_hidden_by_too_few_digits_and_missing_seeds_are_told() -> None:

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from fedveil.cli.options import json_option, workers_option
+from fedveil.core.errors import FedveilError
 
 
 @click.command("reproduce")
@@ -48,6 +49,7 @@ def reproduce_command(
     """Make a table or figure of the papers again; without a NAME: list them."""
     from fedveil.experiment.reproduce.declare import Scale
     from fedveil.experiment.reproduce.execute import reproduce
+    from fedveil.report.reproduction_notes import shown_rows
     from fedveil.report.reproductions import reproduction_table
     from fedveil.report.several import SeriesReporter
     from fedveil.report.tables import plain_text
@@ -69,13 +71,14 @@ def reproduce_command(
         )
     if as_json:
         click.echo(json.dumps(found.to_dict()))
-        return
-    if found.asked:
-        click.echo(plain_text(*reproduction_table(found.asked)))
-    click.echo("\n".join(found.notes))
-    click.echo(f"{found.out}: table.md, table.csv, picture.png" + (f"; page: {found.page}" if found.page else ""))
-    for words in found.failed:
-        click.echo(f"failed: {words}", err=True)
+    else:
+        if found.asked:
+            named = {(row["row"], row["column"]) for row in found.asked} if only else set()
+            click.echo(plain_text(*reproduction_table(shown_rows(found.asked, named))))
+        click.echo("\n".join(found.notes))
+        click.echo(f"{found.out}: table.md, table.csv, picture.png" + (f"; page: {found.page}" if found.page else ""))
+    if found.failed:
+        raise FedveilError(f"{len(found.failed)} of the runs failed: {'; '.join(found.failed)}")
 
 
 def _list(as_json: bool) -> None:

@@ -26,7 +26,7 @@ def reproduction_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]
             row["column"],
             paper_word(row),
             ours_word(row),
-            *([_epsilon(row["claimed"]), verified_word(row), row["place"] or "–"] if with_epsilon else []),
+            *([claimed_word(row), verified_word(row), place_word(row)] if with_epsilon else []),
         ]
         for row in rows
     ]
@@ -43,16 +43,21 @@ def matrix(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 
 def guarantee_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]] | None:
-    """Claimed and verified ε, one line for all columns of a row that agree; None where no cell has an ε."""
+    """Claimed and verified ε, one line for all columns of a row that agree; None where no cell has an ε.
+
+    "all" stands only where every column of the row has run.
+    """
     lines = []
     for name in dict.fromkeys(row["row"] for row in rows if row["place"] is not None):
-        mine = [row for row in rows if row["row"] == name and row["place"] is not None]
+        mine = [row for row in rows if row["row"] == name]
         alike: dict[tuple[str, str, str], list[str]] = {}
         for row in mine:
-            key = (_epsilon(row["claimed"]), verified_word(row), row["place"])
-            alike.setdefault(key, []).append(row["column"])
+            if row["place"] is not None:
+                key = (claimed_word(row), verified_word(row), place_word(row))
+                alike.setdefault(key, []).append(row["column"])
+        every = len(alike) == 1 and all(row["runs"] for row in mine)
         for (claimed, verified, place), columns in alike.items():
-            lines.append([name, "all" if len(alike) == 1 else ", ".join(columns), claimed, verified, place])
+            lines.append([name, "all" if every else ", ".join(columns), claimed, verified, place])
     return (["", "columns", "claimed ε", "verified ε", "of"], lines) if lines else None
 
 
@@ -112,12 +117,14 @@ def paper_word(row: Row) -> str:
 
 
 def ours_word(row: Row) -> str:
-    """Mean ± deviation; in words where there is no number."""
+    """Mean ± deviation; in words where there is no number. A verified ε is never rounded down."""
     value = row["ours"]
     if value is None:
         return str(row["words"])
     if value == "inf":
         return "∞"
+    if row["certified"]:
+        return rounded_up(float(value))
     spread = f" ± {number_word(row['deviation'], row['digits'])}" if row["deviation"] is not None else ""
     part = f" ({row['runs']} of {row['seeds']} seeds)" if row["runs"] < row["seeds"] else ""
     return f"{number_word(value, row['digits'])}{spread}{part}"
@@ -133,6 +140,17 @@ def number_word(value: float, digits: int) -> str:
 def verified_word(row: Row) -> str:
     spent, promised = _epsilon(row["verified"]), _epsilon(row["promised"])
     return spent if spent == promised or promised == "–" else f"{spent} of {promised}"
+
+
+def claimed_word(row: Row) -> str:
+    """As the formula gives it: a claim is no certificate, so it is rounded as the paper rounds."""
+    value = row["claimed"]
+    return "–" if value is None else "∞" if value == "inf" else f"{value:.4g}"
+
+
+def place_word(row: Row) -> str:
+    """Of what, against whom, under which relation: without them a number is not a guarantee."""
+    return ", ".join(word for word in (row["place"], row["relation"]) if word) or "–"
 
 
 def _epsilon(value: float | str | None) -> str:

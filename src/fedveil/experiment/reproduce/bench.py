@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import RunFiles
 from fedveil.experiment.prepare import Prepared
-from fedveil.experiment.reproduce.declare import Setting, Training
+from fedveil.experiment.reproduce.declare import Setting, Stated, Training
 from fedveil.experiment.reproduce.plan import EpsilonOf, digest, run_name, settle
 from fedveil.experiment.run import resume
-from fedveil.experiment.series import Done, Follower, prepared_with, round_events
+from fedveil.experiment.series import Done, Follower, loaded_for, prepared_with, round_events
 from fedveil.experiment.spec import resolve
 
 
@@ -27,6 +28,15 @@ class Bench:
     workers: int | None
     train: bool
     settings: dict[str, Prepared] = field(default_factory=dict)
+
+    def lacks_data(self, work: Training | Setting | Stated) -> bool:
+        """Whether the records behind a piece of work are not on this machine; read, and kept, where they are."""
+        data = resolve(work.source, work.overrides).data
+        try:
+            loaded_for(data, self.loaded)
+        except FedveilError:
+            return True
+        return False
 
     def run_path(self, name: str) -> Path:
         return self.directory / "runs" / name

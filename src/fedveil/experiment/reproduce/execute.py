@@ -16,7 +16,7 @@ from fedveil.experiment.reproduce.catalogue import named
 from fedveil.experiment.reproduce.declare import Scale, Stated
 from fedveil.experiment.reproduce.leaks import run_leaks
 from fedveil.experiment.reproduce.measure import measure
-from fedveil.experiment.reproduce.pages import write_all
+from fedveil.experiment.reproduce.pages import Request, write_all
 from fedveil.experiment.reproduce.plan import EpsilonOf, Plan, chosen, digest, make_plan, planned_runs
 from fedveil.experiment.series import (
     Follower,
@@ -75,10 +75,12 @@ def reproduce(
 ) -> Reproduced:
     """Make `name` again under `out`, which holds the runs of all reproductions and a directory for this one.
 
-    What is finished is not trained again; interrupted, the same command goes on. The table always has every cell, those
-    that `only` leaves out as far as their runs are there. Without `train` nothing is trained or attacked.
+    What is finished is not trained again; interrupted, the same command goes on. The rows are always those of every
+    cell, those that `only` leaves out as far as their runs are there; pages and printed tables leave out rows and
+    columns in which nothing has run. Without `train` nothing is trained or attacked.
     """
     declaration = named(name)
+    target = None if page is None else _checked_page(Path(page))
     if seeds is not None and seeds < 1:
         raise FedveilError(f"--seeds: must be at least 1, not {seeds}")
     whole = make_plan(declaration, scale, None if seeds is None else range(1, seeds + 1))
@@ -102,9 +104,22 @@ def reproduce(
         wanted = {(cell.row, cell.column) for cell in asked.cells}
         rows = measure(bench, whole, wanted, failed)
         written = directory / f"{name}-{scale}"
-        notes = write_all(written, bench, whole, rows, None if page is None else Path(page))
+        request = Request(tuple(only), seeds, frozenset(wanted) if only else frozenset())
+        notes = write_all(written, bench, whole, rows, request, target)
     mine = [row for row in rows if (row["row"], row["column"]) in wanted]
-    return Reproduced(name, scale, written, rows, mine, notes, failed, None if page is None else Path(page))
+    return Reproduced(name, scale, written, rows, mine, notes, failed, target)
+
+
+def _checked_page(page: Path) -> Path:
+    """Refuse before any training what could not be written after it."""
+    if page.is_dir():
+        raise FedveilError(f"--page {page}: is a directory; give the name of a file that ends in .md")
+    if page.suffix != ".md":
+        raise FedveilError(f"--page {page}: must end in .md; the picture gets the same name with .png")
+    above = next(path for path in page.absolute().parents if path.exists())
+    if not above.is_dir():
+        raise FedveilError(f"--page {page}: {above} is not a directory")
+    return page
 
 
 def _load(plan: Plan) -> dict[str, Dataset]:

@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from fedveil.accounting.guarantees import plain_number
+from fedveil.accounting.guarantees import Guarantee, plain_number
 from fedveil.accounting.table import Table
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import claimed, promised
 from fedveil.experiment.reproduce.bench import Bench
-from fedveil.experiment.reproduce.declare import Cell, Leak, Place, Setting, Training
+from fedveil.experiment.reproduce.declare import Cell, Leak, Place, Setting, Stated, Training
 from fedveil.experiment.reproduce.leaks import stored_leak
 from fedveil.experiment.reproduce.papers import Value
 from fedveil.experiment.reproduce.plan import Plan, run_name, settle
-from fedveil.experiment.reproduce.read import DIVERGED
+from fedveil.experiment.reproduce.read import DIVERGED, VerifiedEpsilon
 from fedveil.experiment.series import Done
 
 NOT_RUN = "not run"
 
 
 def measure(bench: Bench, plan: Plan, asked: set[tuple[str, str]], failed: Sequence[str]) -> list[dict[str, Any]]:
-    """One row for every cell of the plan, ready for JSON; cells of one training are read together."""
+    """One row for every cell of the plan, ready for JSON; cells of one training are read together.
+
+    Of what was not asked for, cells whose data is not there are not run.
+    """
     found: dict[int, dict[str, Any]] = {}
     groups: dict[str, list[tuple[int, Cell]]] = {}
     for index, cell in enumerate(plan.cells):
+        mine = (cell.row, cell.column) in asked
         if isinstance(cell.work, Training):
+            if not mine and isinstance(cell.work.budget, Stated) and bench.lacks_data(cell.work.budget):
+                found[index] = _row(plan, cell, [], {})
+                continue
             groups.setdefault(run_name(settle(cell.work, bench.epsilon_of)), []).append((index, cell))
         else:
-            found[index] = _row(plan, cell, *_untrained(bench, cell, (cell.row, cell.column) in asked))
+            found[index] = _row(plan, cell, *_untrained(bench, cell, mine))
     for name, members in groups.items():
         work = members[0][1].work
         assert isinstance(work, Training)
         dones = bench.runs(work, plan.seeds)
+        if dones and not any((cell.row, cell.column) in asked for _, cell in members) and bench.lacks_data(work):
+            dones = []
         lost = [_failure(words) for words in failed if words.startswith(f"{name}-seed")]
         reader = _Reader(bench, dones)
         for index, cell in members:
@@ -65,17 +75,20 @@ class _Reader:
             return {}
         if place not in self._told:
             self._promise = self._promise or promised(self.prepared, delta=self.prepared.spec.privacy.delta)
-            spent = plain_number(max(_spent(done, place) for done in self._dones))
-            self._told[place] = _promise(self.prepared, place, self._promise) | {"verified": spent}
+            told = _promise(self.prepared, place, self._promise)
+            spent, relation = max(_spent(done, place) for done in self._dones)
+            told["relation"] = told["relation"] or (relation if math.isfinite(spent) else None)
+            self._told[place] = told | {"verified": plain_number(spent)}
         return self._told[place]
 
 
-def _spent(done: Done, place: Place) -> float:
+def _spent(done: Done, place: Place) -> tuple[float, str]:
+    """ε, and the relation that it speaks of."""
     assert done.result is not None
     (found,) = [
         entry for entry in done.result.guarantees if (entry["unit"], entry["view"]) == (str(place[0]), str(place[1]))
     ]
-    return math.inf if found["epsilon"] == "inf" else float(found["epsilon"])
+    return math.inf if found["epsilon"] == "inf" else float(found["epsilon"]), str(found["relation"])
 
 
 def _untrained(bench: Bench, cell: Cell, asked: bool) -> tuple[list[Value], dict[str, Any]]:
@@ -91,17 +104,27 @@ def _untrained(bench: Bench, cell: Cell, asked: bool) -> tuple[list[Value], dict
 
 
 def _promise(prepared: Prepared, place: Place, table: Table | None = None) -> dict[str, Any]:
-    """What is claimed and what is promised for a setting."""
+    """What is claimed and what is promised for a setting; the relation where anything is promised at all."""
     delta = prepared.spec.privacy.delta
     claims = [claim.epsilon for claim in claimed(prepared, delta) if (claim.unit, claim.view) == place]
-    epsilon = plain_number((table or promised(prepared, delta=delta)).of(*place).epsilon)
+    promise = (table or promised(prepared, delta=delta)).of(*place)
+    epsilon = plain_number(promise.epsilon)
     return {
         "place": f"{place[0]} × {place[1]}",
         "delta": delta,
         "claimed": plain_number(claims[0]) if claims else None,
         "verified": epsilon,
         "promised": epsilon,
+        "relation": str(promise.relation) if promise.finite else None,
+        "copies": prepared.copies,
+        "together": _together(promise),
     }
+
+
+def _together(promise: Guarantee) -> str | None:
+    """ε of all copies of a record, in the accountant's own digits; None where it does not say."""
+    found = (re.search(r"all copies together ε = ([^\s,;]+)", caveat) for caveat in promise.caveats)
+    return next((match[1] for match in found if match), None)
 
 
 def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, Any]) -> dict[str, Any]:
@@ -121,10 +144,14 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "seeds": len(plan.seeds) if isinstance(cell.work, Training) else 1,
         "added": cell.added,
         "digits": cell.digits,
+        "certified": isinstance(cell.read, VerifiedEpsilon),
         "place": None,
         "delta": None,
         "claimed": None,
         "verified": None,
         "promised": None,
+        "relation": None,
+        "copies": None,
+        "together": None,
         **epsilons,
     }

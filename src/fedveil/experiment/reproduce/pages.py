@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import platform
+import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
@@ -20,35 +22,47 @@ from fedveil.experiment.reproduce.declare import Course, Leak, Scene, Shown
 from fedveil.experiment.reproduce.leaks import leak_path, stored_leak
 from fedveil.experiment.reproduce.plan import Plan
 from fedveil.experiment.series import Done
+from fedveil.report.reproduction_notes import copies_notes, left_out_notes, shown_rows
 from fedveil.report.reproductions import draw_courses, draw_table, guarantee_table, matrix, shortfalls
 from fedveil.report.tables import SEEDED, flat_csv, markdown_text
 from fedveil.runtimes.local import usable_cores
 
-HIDDEN = ("digits",)
+HIDDEN = ("digits", "certified")
 """What the table's writer needs and its reader does not."""
 
 
-def write_all(out: Path, bench: Bench, plan: Plan, rows: list[dict[str, Any]], page: Path | None) -> list[str]:
+@dataclass(frozen=True)
+class Request:
+    """What the command was told: the patterns of `--only`, `--seeds`, and the cells (row, column) so named."""
+
+    only: tuple[str, ...] = ()
+    seeds: int | None = None
+    named: frozenset[tuple[str, str]] = frozenset()
+
+
+def write_all(
+    out: Path, bench: Bench, plan: Plan, rows: list[dict[str, Any]], request: Request, page: Path | None
+) -> list[str]:
     """Write the files; returns the remarks that belong below the table."""
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    notes = remarks(plan, rows)
-    shown = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
-    write_whole(out / "table.csv", flat_csv(shown).encode())
+    notes = remarks(plan, rows, request)
+    told = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
+    write_whole(out / "table.csv", flat_csv(told).encode())
     picture = out / "picture.png"
-    drawn = _draw(picture, bench, plan, rows)
-    write_whole(out / "table.md", page_text(plan, rows, notes, picture.name if drawn else None).encode())
+    drawn = _draw(picture, bench, plan, shown_rows(rows, request.named))
+    write_whole(out / "table.md", page_text(plan, rows, request, notes, picture.name if drawn else None).encode())
     if page is not None:
         beside = page.with_suffix(".png")
         with disk_errors(page):
             page.parent.mkdir(parents=True, exist_ok=True)
             if drawn:
                 shutil.copyfile(picture, beside)
-        write_whole(page, page_text(plan, rows, notes, beside.name if drawn else None).encode())
+        write_whole(page, page_text(plan, rows, request, notes, beside.name if drawn else None).encode())
     return notes
 
 
-def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[dict[str, Any]]) -> bool:
+def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[Mapping[str, Any]]) -> bool:
     declaration = plan.declaration
     title = f"{declaration.title} ({plan.scale})"
     courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
@@ -93,9 +107,12 @@ def lines(course: Course, dones: Sequence[Done]) -> list[dict[str, Any]]:
     return found
 
 
-def remarks(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
+def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> list[str]:
     declaration, printed = plan.declaration, plan.declaration.printed
     found = [f"{plan.scale}: {declaration.scales[plan.scale]}"]
+    found += left_out_notes(rows, shown_rows(rows, request.named))
+    if request.named and any(row["runs"] for row in rows if (row["row"], row["column"]) not in request.named):
+        found.append("what --only does not name is shown as far as it was run before")
     if any(row["seeds"] > 1 for row in rows):
         found.append(f"mean ± standard deviation over {len(plan.seeds)} seeds")
     deltas = dict.fromkeys(row["delta"] for row in rows if row["delta"] is not None)
@@ -105,6 +122,7 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
             f"ε at δ = {words}: claimed by the paper's formula for this very setting, verified by the accountant"
             + (": spent (the most of any client and seed) of promised, for one run alone" if plan.trainings else "")
         )
+    found += copies_notes(rows)
     if plan.trainings:
         found.append(SEEDED)
     if plan.scale == "paper" and declaration.value == "accuracy":
@@ -113,10 +131,13 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]]) -> list[str]:
     return [*found, *declaration.remarks]
 
 
-def command(plan: Plan) -> str:
+def command(plan: Plan, request: Request) -> str:
     """What makes the page, without what only says where."""
-    seeds = f" --seeds {len(plan.seeds)}" if len(plan.seeds) != plan.declaration.seeds[plan.scale] else ""
-    return f"fedveil reproduce {plan.declaration.name} --scale {plan.scale}{seeds}"
+    words = ["fedveil", "reproduce", plan.declaration.name, "--scale", plan.scale]
+    for pattern in request.only:
+        words += ["--only", pattern]
+    words += [] if request.seeds is None else ["--seeds", str(request.seeds)]
+    return shlex.join(words)
 
 
 def machine() -> str:
@@ -126,13 +147,15 @@ def machine() -> str:
     )
 
 
-def page_text(plan: Plan, rows: Sequence[dict[str, Any]], notes: Sequence[str], picture: str | None) -> str:
+def page_text(
+    plan: Plan, rows: Sequence[dict[str, Any]], request: Request, notes: Sequence[str], picture: str | None
+) -> str:
     """The page, as generated: nothing on it is typed by hand."""
     declaration, printed = plan.declaration, plan.declaration.printed
     parts = [f"# {declaration.title}", "", f"{printed.paper}, {printed.number}: {printed.caption}."]
-    parts += ["", "```sh", command(plan), "```", "", f"Made on {machine()}.", ""]
+    parts += ["", "```sh", command(plan, request), "```", "", f"Made on {machine()}.", ""]
     if rows:
-        parts += ["Ours, and the paper's in brackets:", "", markdown_text(*matrix(rows), [])]
+        parts += ["Ours, and the paper's in brackets:", "", markdown_text(*matrix(shown_rows(rows, request.named)), [])]
         guarantees = guarantee_table(rows)
         if guarantees is not None:
             parts += [markdown_text(*guarantees, [])]

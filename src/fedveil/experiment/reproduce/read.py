@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -74,13 +75,15 @@ def after(rounds: int | None, key: str) -> Callable[[Done, Prepared], Value]:
 # Of a setting
 
 
-def verified_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:
-    """What is promised, worst case over clients."""
+@dataclass(frozen=True)
+class VerifiedEpsilon:
+    """What is promised, worst case over clients. A class of its own, for such a value is never rounded down."""
 
-    def read(prepared: Prepared) -> Value:
-        return promised(prepared, delta=prepared.spec.privacy.delta).of(unit, view).epsilon
+    unit: Unit
+    view: View
 
-    return read
+    def __call__(self, prepared: Prepared) -> Value:
+        return promised(prepared, delta=prepared.spec.privacy.delta).of(self.unit, self.view).epsilon
 
 
 def claimed_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:

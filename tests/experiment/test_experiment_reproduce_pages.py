@@ -1,0 +1,146 @@
+"""What the pages of reproductions say, and what the calibrated rows are held to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from series_follower import Follower
+
+from fedveil.accounting.guarantees import Relation
+from fedveil.core.errors import FedveilError
+from fedveil.experiment.reproduce import catalogue as known
+from fedveil.experiment.reproduce.catalogue import catalogue
+from fedveil.experiment.reproduce.declare import RECORD, Cell, Reproduction, Scale, Setting, Stated, Training
+from fedveil.experiment.reproduce.execute import reproduce
+from fedveil.experiment.reproduce.fed_cdp import BETTER, DATA, VERIFIED
+from fedveil.experiment.reproduce.papers import Printed, printed_tables
+from fedveil.experiment.reproduce.read import VerifiedEpsilon, final_accuracy
+from fedveil.experiment.spec import resolve
+from fedveil.parts.batches import FullBatch, PoissonBatch
+
+COPIED = {"data.name": "cancer", "local.steps": 2, "stop.rounds": 2, "cohort.size": 2, "data.clients": 4}
+COPIED |= {"data.records": 200}
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A small table of a paper that nobody wrote, whose clients hold copies of the same records."""
+    rows = {"Fed-CDP": (0.5, 2.0), "other": (0.4, 3.0)}
+    printed = Printed("tiny-table", "Nobody 2000", "Table 0", "Nothing", "", ("accuracy", "ε"), rows)
+    cells = [
+        Cell(row, column, work, read, RECORD)
+        for row, source in (("Fed-CDP", "fed-cdp"), ("other", "fed-cdp-decay"))
+        for column, work, read in (
+            ("accuracy", Training(source, COPIED), final_accuracy),
+            ("ε", Setting(source, COPIED), VerifiedEpsilon(*RECORD)),
+        )
+    ]
+    words = {"small": "tiny", "paper": "tiny"}
+    declaration = Reproduction(name="tiny-table", title="A tiny table", cells=lambda scale: cells, scales=words)
+    monkeypatch.setattr(
+        "fedveil.experiment.reproduce.declare.printed_tables", lambda: {**printed_tables(), "tiny-table": printed}
+    )
+    monkeypatch.setattr(known, "catalogue", lambda: {"tiny-table": declaration})
+    return "tiny-table"
+
+
+def test_relation_and_copies_are_told_of_runs_and_of_settings(tmp_path: Path, table: str) -> None:
+    found = reproduce(table, follower=Follower(), out=tmp_path, workers=1, only=["Fed-CDP"])
+    for row in found.asked:
+        assert row["relation"] == str(Relation.ADD_OR_REMOVE)
+        assert row["copies"] > 1
+        assert float(row["together"]) > row["promised"]
+    text = (found.out / "table.md").read_text(encoding="utf-8")
+    assert "| record × server, add-or-remove |" in text
+    told = found.asked[0]
+    assert (
+        f"- records are copied: here up to {told['copies']} clients hold the same record; a record's ε speaks of one"
+        f" client's copy, and for all copies together what is promised is ε = {told['together']}\n"
+    ) in text
+
+
+def test_a_page_of_a_part_shows_that_part_names_the_rest_and_the_command_that_makes_it(
+    tmp_path: Path, table: str
+) -> None:
+    page = tmp_path / "part.md"
+    options = {"follower": Follower(), "out": tmp_path, "workers": 1, "only": ["fed-cdp/*", "*/ε"], "seeds": 1}
+    reproduce(table, **options, train=False, page=page)
+    text = page.read_text(encoding="utf-8")
+    assert "fedveil reproduce tiny-table --scale small --only 'fed-cdp/*' --only '*/ε' --seeds 1\n" in text
+    assert "|  | accuracy | ε |" in text
+    page = tmp_path / "less.md"
+    reproduce(table, **options | {"only": ["other/ε"], "seeds": None}, train=False, page=page)
+    text = page.read_text(encoding="utf-8")
+    assert "fedveil reproduce tiny-table --scale small --only 'other/ε'\n" in text
+    assert "|  | ε |" in text
+    assert "Fed-CDP |" not in text
+    assert "| other | ε |" in text  # the guarantee names its column: the other one has not run
+    assert "- columns not run, and left out: accuracy\n- rows not run, and left out: Fed-CDP\n" in text
+    assert "was run before" not in text
+
+
+def test_what_was_run_before_is_shown_and_said_to_be_so(tmp_path: Path, table: str) -> None:
+    reproduce(table, follower=Follower(), out=tmp_path, workers=1, only=["other/accuracy"])
+    found = reproduce(table, follower=Follower(), out=tmp_path, workers=1, only=["Fed-CDP/ε"])
+    assert "what --only does not name is shown as far as it was run before" in found.notes
+    assert "| other | 0." in (found.out / "table.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [".", "picture.png", "page", "folder.md", "file/page.md", ".md"])
+def test_a_page_that_could_not_be_written_is_refused_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str, page: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.md").mkdir()
+    Path("file").touch()
+    with pytest.raises(FedveilError, match=r"^--page .*(ends in|end in|not a directory)"):
+        reproduce(table, follower=Follower(), out="r", workers=1, page=page)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.md"]
+
+
+# The calibrated rows of Fed-CDP
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_calibrated_for_the_verified_epsilon_means_that_of_the_cell_beside_it(scale: Scale) -> None:
+    cells = catalogue()["fed-cdp-table-2"].cells(scale)
+    stated = {cell.column: cell.work for cell in cells if cell.row == "Fed-CDP"}
+    mine = {cell.column: cell.work for cell in cells if cell.row == VERIFIED}
+    assert set(mine) == set(stated)
+    for column, work in mine.items():
+        assert isinstance(work, Training)
+        assert isinstance(work.budget, Stated)
+        assert resolve("fed-cdp", work.budget.overrides) == resolve("fed-cdp", stated[column].overrides)
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+@pytest.mark.parametrize(("table", "column"), [("fed-cdp-table-4", "C=4"), ("fed-cdp-table-5", "σ=6")])
+def test_in_sweeps_it_means_that_of_the_stated_clip_and_noise(table: str, column: str, scale: Scale) -> None:
+    cells = {(cell.row, cell.column): cell.work for cell in catalogue()[table].cells(scale)}
+    for row in DATA:
+        work = cells[row, VERIFIED]
+        assert isinstance(work, Training)
+        assert isinstance(work.budget, Stated)
+        assert resolve("fed-cdp", work.budget.overrides) == resolve("fed-cdp", cells[row, column].overrides)
+
+
+def test_the_remark_on_the_calibrated_method_says_what_its_preset_is() -> None:
+    for data in DATA.values():
+        plain, mine = (resolve(name, {"data.name": data}) for name in ("fed-cdp", "fed-cdp-calibrated"))
+        on_digits = data == "mnist"
+        assert mine.method.local.steps == 1
+        assert isinstance(mine.method.batch, FullBatch if on_digits else PoissonBatch)
+        assert (mine.model.name == "scattering") is on_digits
+        assert (mine.model == plain.model) is not on_digits
+    for words in (
+        "On MNIST the step takes all records",
+        "linear model on fixed scattering features",
+        "Poisson samples",
+    ):
+        assert words in BETTER
+
+
+def test_group_privacy_is_not_called_vacuous_where_numbers_are_shown() -> None:
+    (remark,) = [words for words in catalogue()["fed-cdp-table-6"].remarks if "group privacy" in words]
+    assert "large or vacuous" in remark
