@@ -38,8 +38,8 @@ SHORTER = {
 }
 """What is appended to a command to make it short; a later option wins over an earlier one."""
 
-ELSEWHERE = {"make"}
-"""`make test` is what runs this test, and the rules behind `make demo` are run by it one by one."""
+ELSEWHERE = {"make", "python"}
+"""`make test` runs this test, the rules behind `make demo` are run below, and examples by a test of their own."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,8 @@ def check(line: str, code: int, errors: str) -> None:
 
 
 def shorter(words: list[str]) -> list[str]:
-    if Path(words[0]).name == "fedveil":
-        some = chain.from_iterable(expanded(word)[:2] for word in words)
-        return [*some, *SHORTER.get(words[1], [])] if words[1] in SHORTER else words
-    return [*words, "1"]  # an example: its rounds
+    some = chain.from_iterable(expanded(word)[:2] for word in words)
+    return [*some, *SHORTER[words[1]]] if words[1] in SHORTER else words
 
 
 def squeezed(text: str) -> str:
