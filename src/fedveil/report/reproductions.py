@@ -196,7 +196,7 @@ def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
     axes.set_xticks(range(len(columns)), columns)
     if sum(map(len, columns)) > 60:
         axes.tick_params(axis="x", rotation=35)
-    if spans_a_decade([number for number in every if math.isfinite(number)]):
+    if value != "accuracy" and spans_a_decade([number for number in every if math.isfinite(number)]):
         axes.set_yscale("log")
         plain_ticks(axes, "y")
     legend_below(figure, handles, [*names, "hollow: the paper's"])
