@@ -118,5 +118,8 @@ def test_pictures_are_written(tmp_path: Path) -> None:
     draw_shares(tmp_path / "shares.png", "title", [[0.5, 0.5], [1.0, 0.0]], ["cat", "dog"])
     pictures = [("one", tmp_path / "table.png"), ("two", tmp_path / "shares.png"), ("gone", tmp_path / "gone.png")]
     draw_montage(tmp_path / "montage.png", "title", pictures, 2)
+    sizes = [imread(picture).shape[:2] for _, picture in pictures[:2]]
+    assert imread(tmp_path / "montage.png").shape[1] == sizes[0][1] + sizes[1][1]
+    assert imread(tmp_path / "montage.png").shape[0] < max(height for height, _ in sizes) + 200
     for name in ("table", "courses", "shares", "montage"):
         assert imread(tmp_path / f"{name}.png").std() > 0

@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib import image
 from matplotlib.lines import Line2D
+from PIL import Image, ImageDraw, ImageFont
 
 from fedveil.report.guarantees import rounded_up
 from fedveil.report.plots import COLOURS, MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
 
 Row = Mapping[str, Any]
+
+HEADING = 34
+"""Pixels for a name above a picture of a montage."""
 
 
 def reproduction_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
@@ -228,21 +231,24 @@ def draw_courses(path: Path, title: str, lines: Sequence[Row]) -> None:
 
 
 def draw_montage(path: Path, title: str, pictures: Sequence[tuple[str, Path]], across: int) -> None:
-    """Pictures that exist already, under one another and side by side, each with its name."""
-    images = [(name, image.imread(picture)) for name, picture in pictures if picture.is_file()]
+    """Pictures that exist already, at their own size, under one another and side by side, each below its name."""
+    images = [(name, Image.open(picture).convert("RGB")) for name, picture in pictures if picture.is_file()]
     if not images:
         return
-    down = math.ceil(len(images) / across)
-    heights = [pixels.shape[0] / pixels.shape[1] for _, pixels in images]
-    figure = new_figure(6.5 * across, (6.5 * max(heights) + 0.3) * down + 0.4)
-    figure.suptitle(title, fontsize=12)
-    grid = figure.subplots(down, across, squeeze=False)
-    for axes in grid.flat:
-        axes.set_axis_off()
-    for axes, (name, pixels) in zip(grid.flat, images, strict=False):
-        axes.imshow(pixels)
-        axes.set_title(name, fontsize=10)
-    figure.savefig(path)
+    lines = [images[first : first + across] for first in range(0, len(images), across)]
+    widths = [max(line[place][1].width for line in lines if place < len(line)) for place in range(across)]
+    heights = [HEADING + max(picture.height for _, picture in line) for line in lines]
+    sheet = Image.new("RGB", (sum(widths), 2 * HEADING + sum(heights)), "white")
+    write = ImageDraw.Draw(sheet)
+    write.text((10, 10), title, fill="black", font=ImageFont.load_default(24))
+    top = 2 * HEADING
+    for line, height in zip(lines, heights, strict=True):
+        for place, (name, picture) in enumerate(line):
+            left = sum(widths[:place])
+            write.text((left + 10, top), name, fill="black", font=ImageFont.load_default(20))
+            sheet.paste(picture, (left, top + HEADING))
+        top += height
+    sheet.save(path)
 
 
 def draw_shares(path: Path, title: str, shares: Sequence[Sequence[float]], classes: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ SDP = (
 
 
 def _effort(scale: Scale) -> dict[str, Any]:
-    return {"victims": 100, "iterations": 300} if scale == "paper" else {"victims": 4, "iterations": 10}
+    return {"victims": 100, "iterations": 300} if scale == "paper" else {"victims": 4, "iterations": 40}
 
 
 def _table_7(scale: Scale) -> list[Cell]:
@@ -55,7 +55,7 @@ TABLE_7 = Reproduction(
     cells=_table_7,
     seeds={"small": 1, "paper": 1},
     scales={
-        "small": "4 clients, at most 10 iterations (of 20 updates each)",
+        "small": "4 clients, at most 40 iterations (of 20 updates each)",
         "paper": "100 clients, at most 300 iterations (of 20 updates each)",
     },
     remarks=(STRONGEST, SDP),
@@ -86,7 +86,7 @@ FIGURE_4 = Reproduction(
     title="Fed-CDP, Figure 4: reconstructions from LFW gradients",
     cells=_figure_4,
     seeds={"small": 1, "paper": 1},
-    scales={"small": "4 clients, at most 10 iterations", "paper": "4 clients, at most 300 iterations"},
+    scales={"small": "4 clients, at most 40 iterations", "paper": "4 clients, at most 300 iterations"},
     remarks=("The table has the distance (RMSE) of the reconstructions.", STRONGEST, SDP),
     draw=_draw_pictures,
     value="reconstruction distance (RMSE)",
@@ -120,7 +120,7 @@ FIGURE_5 = Reproduction(
     cells=_figure_5,
     seeds={"small": 1, "paper": 3},
     scales={
-        "small": "20 of 100 clients, 15 rounds of 40 local iterations; 4 victims, at most 10 iterations",
+        "small": "20 of 100 clients, 15 rounds of 40 local iterations; 4 victims, at most 40 iterations",
         "paper": "100 of 1,000 clients, 100 rounds; 50 victims, at most 300 iterations",
     },
     remarks=(
