@@ -167,6 +167,8 @@ def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
 
     Points are joined where the columns are values of something, else they stand beside one another.
     """
+    if len({row["column"] for row in rows}) == 1:  # a table of one column reads better lying down
+        rows = [{**row, "row": row["column"], "column": row["row"]} for row in rows]
     columns = list(dict.fromkeys(row["column"] for row in rows))
     names = list(dict.fromkeys(row["row"] for row in rows))
     figure = new_figure(max(7.5, 2.5 + 0.75 * len(columns)), 5.4 + 0.15 * len(names))
