@@ -85,7 +85,7 @@ def expanded(word: str) -> list[str]:
     if "runs/RUN" in word:
         runs = sorted(Path("runs").glob("*/spec.toml"), key=lambda path: path.stat().st_mtime)
         word = word.replace("runs/RUN", str(runs[-1].parent))
-    return sorted(glob(word)) if "*" in word else [word]
+    return sorted(glob(word)) or [word]
 
 
 Call = Callable[[list[str]], str]

@@ -346,6 +346,7 @@ def test_an_unseeded_run_counts_the_cohort_of_a_lost_round_against_the_limit(
 
 
 FEATURED = {
+    "batch": {"kind": "all"},
     "data.clients": 6,
     "data.records": 20,
     "data.partition": "random",
