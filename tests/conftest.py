@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
 
+from fedveil.cli import main
 from fedveil.data.dataset import Dataset, Examples, from_tensors
 
 settings.register_profile("fedveil", deadline=None, derandomize=True)
@@ -39,3 +43,21 @@ def make_pictures(count: int, seed: int) -> Examples:
 def pictures() -> Dataset:
     """A data set of small pictures that needs no file, whatever FEDVEIL_DATA says."""
     return from_tensors("pictures", make_pictures(120, 1), make_pictures(40, 2))
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Calls the command line in this process; returns (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["fedveil", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run

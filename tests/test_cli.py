@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from fedveil.cli import main
 from fedveil.experiment.ledger import Ledger
 
 CANCER = ["--set", "data.name=cancer", "--seed", "1"]
@@ -38,24 +37,6 @@ def wait_for_rounds(events: Path, count: int) -> None:
             return
         time.sleep(0.05)
     raise AssertionError(f"{events} never reached {count} rounds")
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """Calls the command line in this process; returns (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fedveil", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
 
 
 def test_run_prints_one_json_object_and_leaves_a_run(tmp_path: Path) -> None:

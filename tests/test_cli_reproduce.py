@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedveil.cli import main
 from fedveil.experiment.reproduce import catalogue as known
 from fedveil.experiment.reproduce.catalogue import catalogue
 from fedveil.experiment.reproduce.declare import Cell, Training
@@ -18,20 +17,9 @@ from fedveil.experiment.reproduce.read import final_accuracy
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fedveil", "reproduce", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+def call(call: Any) -> Any:
+    """Calls `fedveil reproduce`."""
+    return partial(call, "reproduce")
 
 
 def test_one_column_of_a_table_is_made_and_made_again_from_what_is_there(call: Any) -> None:

@@ -12,27 +12,7 @@ from typing import Any
 
 import pytest
 
-from fedveil.cli import main
-
 SMALL = ["--set", "data.name=cancer", "--set", "local.steps=5", "--workers", "1"]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """Calls the command line in this process; returns (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["fedveil", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
 
 
 def test_compare_prints_a_table_and_leaves_it_with_a_picture_and_the_runs(call: Any) -> None:

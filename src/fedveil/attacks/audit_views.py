@@ -72,7 +72,8 @@ class Watcher:
         return starts
 
     def _score(self, broadcast: Broadcast, observation: Observation) -> float:
-        raise NotImplementedError
+        """What an observation adds to its canary's score. Whoever sees models only taps nothing and is never asked."""
+        raise AssertionError(f"{type(self).__name__} taps clients' work and has no score for it")
 
     def example_factors(self, round: int) -> tuple[Factors | None, float]:
         """The clipping of examples in a round, and its bound (1 where there is none)."""

@@ -85,8 +85,7 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Accou
 def _terms_of(files: RunFiles, ledger: Ledger) -> Terms:
     """What the run wrote down when it began, if the ledger holds it to that; else from the data set itself."""
     spec = resolve(files.spec)
-    told = files.read_json(files.about).get("terms")
-    recorded = from_record(spec, told) if isinstance(told, dict) else None
+    recorded = from_record(spec, files.read_json(files.about).get("terms"))
     if recorded is not None and ledger.check(pinned(recorded), "terms"):
         return recorded
     prepared = prepare(spec)

@@ -116,8 +116,7 @@ def _read_events(found: Reading) -> None:
 
 def _read_terms(found: Reading) -> None:
     """From what the run wrote down; else from the data set itself, if that is here."""
-    told = found.about.get("terms")
-    found.terms = from_record(found.spec, told) if isinstance(told, dict) else None
+    found.terms = from_record(found.spec, found.about.get("terms"))
     if found.terms is not None:
         return
     try:

@@ -6,7 +6,6 @@ It is kept in `run.json`, so that an account of a run needs neither its records 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
@@ -59,7 +58,7 @@ def pinned(terms: Terms) -> str:
     return json.dumps(to_record(terms))
 
 
-def from_record(spec: Spec, told: Mapping[str, Any]) -> Recorded | None:
+def from_record(spec: Spec, told: Any) -> Recorded | None:
     """The terms that `to_record` wrote; None where they are missing or make no sense."""
     try:
         runs = [(int(records), int(clients)) for records, clients in told["records_of_clients"]]
