@@ -136,6 +136,13 @@ def test_filling_writes_no_further_than_asked() -> None:
     assert out[:48] != b"\xaa" * 48
 
 
+def test_a_stream_is_entered_at_any_block() -> None:
+    whole, part = bytearray(96), bytearray(48)
+    Streams.from_seed(9).fill(Purpose.BATCH, Address(1, 2, 3), bytes(80), memoryview(whole))
+    Streams.from_seed(9).fill(Purpose.BATCH, Address(1, 2, 3), bytes(32), memoryview(part), block=3)
+    assert part[:32] == whole[48:80]
+
+
 def test_an_address_that_does_not_fit_the_counter_is_refused() -> None:
     with pytest.raises(Exception, match=r"argument out of range|format requires"):
         bits(Streams.from_seed(0), Purpose.BATCH, Address(2**32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch.nn.functional import cross_entropy
 
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused import Fused
+from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.gradients import Batch, Factors
 
 CLASSES = 4
@@ -206,16 +208,21 @@ def test_wide_convolution_agrees_with_reference() -> None:
 small = st.integers(1, 3)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+LARGEST_PATCHES = [0, 10**9]
+"""Above which a gradient by the input is the library's work: always, never."""
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     first=st.tuples(small, small, small, small, st.integers(0, 3), st.integers(0, 2)),
     second=st.tuples(st.integers(1, 4), st.integers(1, 4), small, small, st.integers(0, 3), st.integers(0, 3)),
     size=st.tuples(st.integers(5, 9), st.integers(5, 9)),
     clients=st.integers(1, 3),
     slots=st.integers(1, 3),
+    largest=st.sampled_from(LARGEST_PATCHES),
 )
 def test_any_kernel_stride_and_padding_agrees_with_reference(
-    first: tuple[int, ...], second: tuple[int, ...], size: tuple[int, int], clients: int, slots: int
+    first: tuple[int, ...], second: tuple[int, ...], size: tuple[int, int], clients: int, slots: int, largest: int
 ) -> None:
     def convolution(inputs: int, outputs: int, shape: tuple[int, ...]) -> nn.Conv2d:
         return nn.Conv2d(inputs, outputs, shape[0:2], stride=shape[2:4], padding=shape[4:6])  # type: ignore[arg-type]
@@ -225,7 +232,8 @@ def test_any_kernel_stride_and_padding_agrees_with_reference(
         features = front(torch.zeros(1, 2, *size)).numel()
     except RuntimeError:  # the kernel is larger than what is left of the image
         return
-    check(nn.Sequential(front, nn.Flatten(), nn.Linear(features, CLASSES)), (2, *size), clients, slots)
+    with patch.object(convolution_module, "_LARGE_PATCHES", largest):
+        check(nn.Sequential(front, nn.Flatten(), nn.Linear(features, CLASSES)), (2, *size), clients, slots)
 
 
 def wide() -> nn.Sequential:
@@ -247,12 +255,19 @@ def dense() -> nn.Sequential:
 
 @pytest.mark.parametrize("slots", [1, 5])
 @pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+@pytest.mark.parametrize("largest", LARGEST_PATCHES)
 @pytest.mark.parametrize(
     ("model", "shape"), [(convolutional(), SHAPE), (wide(), SHAPE), (dense(), (33,))], ids=["small", "wide", "dense"]
 )
 def test_a_client_is_bit_identical_in_any_company(
-    model: nn.Module, shape: tuple[int, ...], factors: Factors | None, slots: int
+    model: nn.Module,
+    shape: tuple[int, ...],
+    factors: Factors | None,
+    slots: int,
+    largest: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(convolution_module, "_LARGE_PATCHES", largest)
     fused = Fused.build(model, shape)
     assert fused is not None
     parameters, batch = example(model, shape, clients=25, slots=slots)

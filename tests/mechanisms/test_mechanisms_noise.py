@@ -69,8 +69,11 @@ def test_no_value_is_infinite_or_beyond_the_stated_reach(sample: np.ndarray) -> 
 def stream_of(words: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every stream is these 32-bit words again and again."""
 
-    def repeated(self: Streams, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
-        out[: len(zeros)] = np.resize(words.astype(np.int32), len(zeros) // 4).tobytes()
+    def repeated(
+        self: Streams, purpose: Purpose, address: Address, zeros: bytes, out: memoryview, block: int = 0
+    ) -> None:
+        stream = np.resize(words.astype(np.int32), 4 * block + len(zeros) // 4)
+        out[: len(zeros)] = stream[4 * block :].tobytes()
 
     monkeypatch.setattr(Streams, "fill", repeated)
 
@@ -105,13 +108,9 @@ def test_a_far_radius_takes_further_bits_of_its_own_coordinate(word: int, monkey
 def test_the_tail_beyond_the_radius_words_has_the_weight_of_a_normal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Given the smallest of all radius words, the radius is that of a Rayleigh variable above sqrt(2·log 2³¹)."""
     half = 2048
-
-    def far(self: Streams, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
-        words = np.random.default_rng(address.client).integers(-(2**31), 2**31, size=len(zeros) // 4)
-        words[:half] = 0
-        out[: len(zeros)] = words.astype(np.int32).tobytes()
-
-    monkeypatch.setattr(Streams, "fill", far)
+    words = np.random.default_rng(0).integers(-(2**31), 2**31, size=4 * half)
+    words[:half] = 0
+    stream_of(words, monkeypatch)
     rows = draw(clients(1), 2 * half).numpy().astype(np.float64)[0]
     radii = np.hypot(rows[:half], rows[half:])
     assert stats.kstest(np.exp(-(radii**2) / 2) * 2.0**31, "uniform").pvalue > 1e-3

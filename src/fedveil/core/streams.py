@@ -78,12 +78,12 @@ class Streams:
     def __getstate__(self) -> dict[str, object]:
         return {"key": self.key, "seeded": self.seeded}  # cipher contexts stay in their process
 
-    def fill(self, purpose: Purpose, address: Address, zeros: bytes, out: memoryview) -> None:
-        """Write `len(zeros)` random bytes of the stream at `address` into `out`.
+    def fill(self, purpose: Purpose, address: Address, zeros: bytes, out: memoryview, block: int = 0) -> None:
+        """Write `len(zeros)` random bytes of the stream at `address`, from its block of 16 bytes on, into `out`.
 
         `zeros` is the plain text (all zero) whose encryption is the key stream; the caller keeps it.
         """
-        counter = struct.pack(">IIII", address.round, address.client, address.step, 0)
+        counter = struct.pack(">IIII", address.round, address.client, address.step, block)
         cipher = self._ciphers.get(purpose)
         if cipher is None:
             cipher = Cipher(algorithms.AES(self._purpose_key(purpose)), modes.CTR(counter)).encryptor()

@@ -61,9 +61,10 @@ class NoiseSource:
 
     def _far_radius(self, purpose: Purpose, address: Address, work: _Workspace, row: int, column: int) -> float:
         """sqrt(−2·log u) with 64 bits more of u: those that follow the row's own words in its stream, at `column`."""
-        more = np.empty(2 * len(work.zeros) + _BLOCK, dtype=np.uint8)
-        self._streams.fill(purpose, address, bytes(2 * len(work.zeros)), more.data)
-        extension = int(more[: 2 * len(work.zeros)].view(np.uint64)[work.half + column])
+        block, place = divmod(len(work.zeros) + 8 * column, _BLOCK)
+        more = np.empty(2 * _BLOCK, dtype=np.uint8)  # the cipher wants room for one block more than it fills
+        self._streams.fill(purpose, address, bytes(_BLOCK), more.data, block)
+        extension = int(more[:_BLOCK].view(np.uint64)[place // 8])
         word = int(work.words[row, column])
         whole = word if word >= 0 else ~word
         return math.sqrt(-2 * math.log((whole + (extension + 0.5) * 2.0**-64) * 2.0**-31))

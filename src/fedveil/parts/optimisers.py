@@ -6,6 +6,7 @@ All of them post-process a gradient that is already noisy, so none has a privacy
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -67,11 +68,13 @@ class Adam:
 
     def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
         first = torch.lerp(gradient, state[0], self.beta1)
-        second = torch.addcmul(state[1] * self.beta2, gradient, gradient, value=1.0 - self.beta2)
+        second = (state[1] * self.beta2).addcmul_(gradient, gradient, value=1.0 - self.beta2)
+        # Both corrections are numbers: as factors of the rate and of epsilon they cost no pass over the parameters.
         correction1 = 1.0 - self.beta1 ** (step + 1)
-        correction2 = 1.0 - self.beta2 ** (step + 1)
-        denominator = (second / correction2).sqrt().add(self.epsilon)
-        return torch.addcdiv(parameters, first, denominator, value=-rate / correction1), (first, second)
+        correction2 = math.sqrt(1.0 - self.beta2 ** (step + 1))
+        denominator = second.sqrt().add(self.epsilon * correction2)
+        moved = torch.addcdiv(parameters, first, denominator, value=-rate * correction2 / correction1)
+        return moved, (first, second)
 
 
 @dataclass(frozen=True)

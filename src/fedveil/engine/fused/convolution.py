@@ -15,8 +15,8 @@ from fedveil.engine.fused.geometry import Geometry, windows
 from fedveil.engine.fused.stages import Layer
 from fedveil.engine.fused.workspace import LANES, Shelf
 
-_LARGE_PATCH = 1200
-"""Numbers in a patch of `delta` (measured: 5 × 5 × 32 and 3 × 3 × 64 are still faster as patches)."""
+_LARGE_PATCHES = 200_000
+"""Numbers in all of one client's patches of `delta`, above which the library's convolution is faster (measured)."""
 
 
 class AnyConvolution(Layer):
@@ -156,7 +156,7 @@ class Convolution(AnyConvolution):
             flat[..., self.bias].copy_(shaped[..., geometry.taps])
 
     def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        if self._patches_too_large:
+        if self._patches_too_large(shelf.slots):
             return self._library_backward(delta, parameters, shelf)
         memory = shelf.once("backward", self._prepare_backward)
         self._pad_delta(delta, memory.padded)
@@ -220,25 +220,26 @@ class Convolution(AnyConvolution):
             target = target.narrow(dimension, low - axis.first_output, high - low)
         target.copy_(delta)
 
-    @property
-    def _patches_too_large(self) -> bool:
+    def _patches_too_large(self, slots: int) -> bool:
         """Whether moving patches of `delta` costs more than the library's convolution, client by client."""
-        return self.geometry.stride == (1, 1) and self.geometry.area * self.geometry.filters > _LARGE_PATCH
+        return self.geometry.stride == (1, 1) and slots * self._delta_patch_floats > _LARGE_PATCHES
 
     def _library_backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         geometry = self.geometry
-        planes = shelf.buffer("delta planes", shelf.slots, geometry.filters, *geometry.output)
-        planes.copy_(delta.permute(0, 1, 4, 2, 3))
         weights = torch.unflatten(self.shaped_weight(parameters), -1, geometry.kernel)
         result = shelf.buffer("spread", shelf.slots, *geometry.size, geometry.channels)
         for client in range(shelf.clients):
-            image = conv_transpose2d(planes[client], weights[client], padding=geometry.padding)
+            # Seen as planes, channels-last images are what the library is fastest with: nothing is moved.
+            image = conv_transpose2d(delta[client].permute(0, 3, 1, 2), weights[client], padding=geometry.padding)
             result[client].copy_(image.permute(0, 2, 3, 1))
         return result
 
+    @property
+    def _delta_patch_floats(self) -> int:
+        rows, columns = self.geometry.reverse
+        return rows.count * columns.count * rows.taps * columns.taps * self.geometry.filters
+
     def floats(self) -> int:
-        geometry, (rows, columns) = self.geometry, self.geometry.reverse
+        geometry = self.geometry
         forward = geometry.pixels * (self.columns + geometry.filters) + self.columns * geometry.filters
-        if self._patches_too_large:
-            return forward
-        return forward + rows.count * columns.count * rows.taps * columns.taps * geometry.filters
+        return forward + self._delta_patch_floats

@@ -25,8 +25,9 @@ class Dense(Layer):
         self.weight = weight
         self.bias = bias
 
-    def _matrix(self, parameters: Tensor) -> Tensor:
-        return parameters[:, self.weight].view(-1, self.outputs, self.inputs)
+    def _matrix(self, flat: Tensor) -> Tensor:
+        """The view `[K, outputs, inputs]` of the weights in `flat` `[K, P]`."""
+        return flat[:, self.weight].view(-1, self.outputs, self.inputs)
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         shelf.kept["inputs"] = inputs
@@ -56,9 +57,7 @@ class Dense(Layer):
         self._sum(delta, total, shelf)
 
     def _sum(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
-        gradient = shelf.buffer("gradient", self.outputs, self.inputs)
-        torch.bmm(delta.mT, shelf.kept["inputs"], out=gradient)
-        total[:, self.weight].copy_(gradient.flatten(start_dim=1))
+        torch.bmm(delta.mT, shelf.kept["inputs"], out=self._matrix(total))
         if self.bias is not None:
             total[:, self.bias].copy_(delta.sum(dim=1))
 
