@@ -128,10 +128,14 @@ def _table_3(scale: Scale) -> list[Cell]:
             "evaluation.every": 1000,
         }
         cells += [
-            Cell(row, column, Training(source, told), milliseconds, digits=3) for row, (source, _) in METHODS.items()
+            Cell(row, column, Training(source, told | TIMED.get(source, {})), milliseconds, digits=3)
+            for row, (source, _) in METHODS.items()
         ]
     return cells
 
+
+TIMED = {"fed-sdp": {"server.clip.bound": 0.01}}
+"""What the time of a method does not depend on, unless its model leaves the finite numbers."""
 
 TABLE_3 = Reproduction(
     name="fed-cdp-table-3",
@@ -146,6 +150,8 @@ TABLE_3 = Reproduction(
         " which are used, so what is shown is the time of a round divided by the local iterations of all its clients.",
         "The networks are ours where the paper does not state its own, so the ratio of private to non-private says more"
         " than the times.",
+        "Fed-SDP is timed with a smaller clipping bound than the stated: with that one its models soon leave the finite"
+        " numbers, and the time is that of rejecting examples.",
     ),
     value="milliseconds",
 )
