@@ -14,6 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.mechanisms import noise
 from fedveil.mechanisms.noise import NoiseSource
 
 SIZES = [1, 2, 3, 63, 64, 65, 127, 128, 129, 1000, 1023]
@@ -189,3 +190,20 @@ def test_the_noise_is_single_precision_and_needs_no_global_generator() -> None:
     state = torch.get_rng_state()
     assert draw(clients(2), 10).dtype == torch.float32
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("size", [128, 129, 1000, 5000])
+@pytest.mark.parametrize("piece", [64, 192])
+def test_values_do_not_depend_on_how_many_are_drawn_at_a_time(
+    size: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = draw(clients(3), size)
+    monkeypatch.setattr(noise, "_PIECE", piece)
+    assert torch.equal(draw(clients(3), size), whole)
+
+
+def test_a_far_radius_is_extended_alike_in_every_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise, "_FAR", 2**29)  # a quarter of all words
+    whole = draw(clients(2), 1000)
+    monkeypatch.setattr(noise, "_PIECE", 64)
+    assert torch.equal(draw(clients(2), 1000), whole)

@@ -78,7 +78,9 @@ class Streams:
     def __getstate__(self) -> dict[str, object]:
         return {"key": self.key, "seeded": self.seeded}  # cipher contexts stay in their process
 
-    def fill(self, purpose: Purpose, address: Address, zeros: bytes, out: memoryview, block: int = 0) -> None:
+    def fill(
+        self, purpose: Purpose, address: Address, zeros: bytes | memoryview, out: memoryview, block: int = 0
+    ) -> None:
         """Write `len(zeros)` random bytes of the stream at `address`, from its block of 16 bytes on, into `out`.
 
         `zeros` is the plain text (all zero) whose encryption is the key stream; the caller keeps it.

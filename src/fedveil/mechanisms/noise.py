@@ -21,7 +21,9 @@ from torch import Tensor
 from fedveil.core.streams import Address, Purpose, Streams
 
 _BLOCK = 16  # bytes of one AES block
+_WORD = 4  # bytes of a random word
 _LANES = 64  # floats; a multiple of every vector loop's step
+_PIECE = 1 << 15  # pairs drawn at a time: what a dozen passes work on stays in a core's own cache
 _FAR = 2**10  # radius words below it are extended
 
 
@@ -41,31 +43,39 @@ class NoiseSource:
         if self._work.size != size or self._work.rows < count:
             self._work = _Workspace(rows=count, size=size)
         work = self._work
+        for start in range(0, work.half, work.width):
+            self._draw(purpose, addresses, start)
+        return work.normal[:count, :size]
+
+    def _draw(self, purpose: Purpose, addresses: Sequence[Address], start: int) -> None:
+        """The pairs from `start` on, as many as make a piece. A stream is all radius words, then all angle words."""
+        work, count = self._work, len(addresses)
+        half, width = work.half, min(work.width, work.half - start)
+        spans = [(0, 0, 2 * half)] if width == half else [(0, start, width), (width, half + start, width)]
         for row, address in enumerate(addresses):
-            self._streams.fill(purpose, address, work.zeros, work.memory[row])
-        half = work.half
-        radius, angle = work.radius[:count], work.angle[:count]
+            for target, place, words in spans:
+                zeros, out = work.zeros[: _WORD * words], work.memory[row][_WORD * target :]
+                self._streams.fill(purpose, address, zeros, out, _WORD * place // _BLOCK)
+        radius, angle = work.radius[:count, :width], work.angle[:count, :width]
         # |signed word + ½| is uniform on ½, 1½, …, 2³¹ − ½, with full precision near zero.
-        radius.copy_(work.words[:count, :half]).add_(0.5).abs_()
+        radius.copy_(work.words[:count, :width]).add_(0.5).abs_()
         rows = [row for row, least in enumerate(torch.amin(radius, dim=-1).tolist()) if least < _FAR]
         far = [(row, column) for row in rows for (column,) in (radius[row] < _FAR).nonzero().tolist()]
         radius.mul_(2.0**-31).log_().mul_(-2.0).sqrt_()
         for row, column in far:
-            radius[row, column] = self._far_radius(purpose, addresses[row], work, row, column)
-        angle.copy_(work.words[:count, half:]).mul_(2.0 * math.pi * 2.0**-32)
-        normal = work.normal[:count]
-        torch.cos(angle, out=normal[:, :half])
-        torch.sin(angle, out=normal[:, half:])
-        normal.view(count, 2, half).mul_(radius.unsqueeze(1))
-        return normal[:, :size]
+            word = int(work.words[row, column])
+            radius[row, column] = self._far_radius(purpose, addresses[row], word, 2 * half + 2 * (start + column))
+        angle.copy_(work.words[:count, width : 2 * width]).mul_(2.0 * math.pi * 2.0**-32)
+        first, second = (work.normal[:count, place : place + width] for place in (start, half + start))
+        torch.cos(angle, out=first).mul_(radius)
+        torch.sin(angle, out=second).mul_(radius)
 
-    def _far_radius(self, purpose: Purpose, address: Address, work: _Workspace, row: int, column: int) -> float:
-        """sqrt(−2·log u) with 64 bits more of u: those that follow the row's own words in its stream, at `column`."""
-        block, place = divmod(len(work.zeros) + 8 * column, _BLOCK)
+    def _far_radius(self, purpose: Purpose, address: Address, word: int, place: int) -> float:
+        """sqrt(−2·log u) with 64 bits more of u: the two words at `place`, behind all radius and angle words."""
+        block, within = divmod(_WORD * place, _BLOCK)
         more = np.empty(2 * _BLOCK, dtype=np.uint8)  # the cipher wants room for one block more than it fills
         self._streams.fill(purpose, address, bytes(_BLOCK), more.data, block)
-        extension = int(more[:_BLOCK].view(np.uint64)[place // 8])
-        word = int(work.words[row, column])
+        extension = int(more[:_BLOCK].view(np.uint64)[within // 8])
         whole = word if word >= 0 else ~word
         return math.sqrt(-2 * math.log((whole + (extension + 0.5) * 2.0**-64) * 2.0**-31))
 
@@ -77,12 +87,12 @@ class _Workspace:
         # Whole vector registers per row: the scalar tail of a vectorised loop rounds differently, and where a
         # row's tail falls must not depend on how many rows there are.
         self.rows, self.size, self.half = rows, size, -(-size // (2 * _LANES)) * _LANES
-        length = 2 * self.half * 4
-        width = -(-length // _BLOCK) * _BLOCK + _BLOCK  # the cipher wants room for one more block
-        self.zeros = bytes(length)
-        block = np.empty((rows, width), dtype=np.uint8)
+        self.width = max(min(self.half, _PIECE), 1)
+        length = 2 * self.width * _WORD
+        self.zeros = memoryview(bytes(length))
+        block = np.empty((rows, length + _BLOCK), dtype=np.uint8)  # the cipher wants room for one more block
         self.memory = [row.data for row in block]
         self.words = torch.from_numpy(block[:, :length].view(np.int32))
-        self.radius = torch.empty(rows, self.half)
-        self.angle = torch.empty(rows, self.half)
+        self.radius = torch.empty(rows, self.width)
+        self.angle = torch.empty(rows, self.width)
         self.normal = torch.empty(rows, 2 * self.half)
