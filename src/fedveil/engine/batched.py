@@ -23,6 +23,12 @@ from fedveil.method import Method
 EVALUATION_SLICE = 1000
 """Records evaluated at a time: fixed, so that sums of losses do not depend on the number of workers."""
 
+FORWARD_SLICE = 100
+"""Records that go through the network at a time: what its layers hand on stays in a core's cache."""
+
+WIDE_CHANNELS = 16
+"""Networks with a convolution of so many input channels are faster channels-last, narrower ones slower (measured)."""
+
 GENERAL_CHUNK_FLOATS = 8_000_000
 """Per-example gradients that the general path may hold at a time."""
 
@@ -92,7 +98,8 @@ class Engine:
         tests: Sequence[Tensor] = (),
     ) -> None:
         """`tests[i]` are the validation records that make up client `i`'s own test set."""
-        self._method, self._model, self._sites, self._validation = method, model, sites, validation
+        self._method, self._sites, self._validation = method, sites, validation
+        self._model = _arranged(model)
         self._tests, self._own_weights = tests, own_weights(tests, len(validation))
         self._streams, self._noise = streams, NoiseSource(streams)
         self.gradients = gradients or choose(model, sites.examples.inputs.shape[1:])
@@ -173,11 +180,20 @@ class Engine:
         self.gradients.layout.load(self._model, parameters)
         self._model.eval()
         try:
-            logits = self._model(to_float(self._validation.inputs[records]))
+            parts = torch.split(self._validation.inputs[records], FORWARD_SLICE)
+            logits = torch.cat([self._model(to_float(part)) for part in parts])
         finally:
             self._model.train()
         labels = self._validation.labels[records]
         return logits.argmax(dim=1) == labels, nn.functional.cross_entropy(logits.double(), labels, reduction="none")
+
+
+def _arranged(model: nn.Module) -> nn.Module:
+    """The same network, its weights in the order in memory with which evaluating it is fastest."""
+    wide = any(isinstance(part, nn.Conv2d) and part.in_channels >= WIDE_CHANNELS for part in model.modules())
+    if wide:
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model
 
 
 def own_weights(tests: Sequence[Tensor], records: int) -> Tensor:
