@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -81,6 +82,26 @@ def test_evaluation_does_not_depend_on_the_workers() -> None:
             seen.add(runtime.evaluate(state))
     assert len(seen) == 1
     assert next(iter(seen)).records == 240
+
+
+def wide() -> nn.Module:
+    return build("cnn", SHAPE, 4, {"channels": (16, 8), "strides": (1, 1), "pools": (2, 1)}, seed=0)
+
+
+@pytest.mark.parametrize("network", [known, normalised, wide])
+def test_evaluation_is_that_of_the_plain_network(network: Callable[[], nn.Module]) -> None:
+    torch.manual_seed(0)
+    job = make_job(network())
+    before = Layout.of(job.model).vector(job.model)
+    parameters = torch.randn(len(before), generator=torch.Generator().manual_seed(3)) / 4
+    found = job.engine().evaluate(parameters, 0)
+    assert torch.equal(Layout.of(job.model).vector(job.model), parameters)
+    plain = network()
+    Layout.of(plain).load(plain, parameters)
+    logits = plain(job.validation.inputs)
+    assert found.correct == int((logits.argmax(dim=1) == job.validation.labels).sum())
+    expected = nn.functional.cross_entropy(logits.double(), job.validation.labels, reduction="sum")
+    assert found.loss == pytest.approx(float(expected.detach()), rel=1e-5)
 
 
 def test_observations_come_back_from_workers() -> None:
