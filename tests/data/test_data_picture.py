@@ -25,10 +25,20 @@ def test_a_picture_is_drawn(clients: int, tmp_path: Path) -> None:
         assert picture.width > 1000
 
 
-def test_many_labels_can_be_drawn(tmp_path: Path) -> None:
+def test_each_of_many_labels_has_a_colour_of_its_own(tmp_path: Path) -> None:
     labels = torch.arange(620) % 62
-    draw(make_partition(labels, labels, Random(), 5, 62, 0, 0), labels, 62, tmp_path / "few.png")
-    draw(make_partition(labels, labels, Random(), 50, 62, 0, 0), labels, 62, tmp_path / "many.png")
+    draw(make_partition(labels, labels, Random(), 5, 124, 0, 0), labels, 62, tmp_path / "bars.png")
+    with Image.open(tmp_path / "bars.png") as picture:
+        colours = picture.convert("RGB").getcolors(1 << 24)
+    assert colours is not None
+    assert sum(pixels > 100 and max(colour) - min(colour) > 20 for pixels, colour in colours) >= 62
+
+
+def test_a_map_of_many_labels_can_be_drawn(tmp_path: Path) -> None:
+    labels = torch.arange(620) % 62
+    draw(make_partition(labels, labels, Random(), 50, 12, 0, 0), labels, 62, tmp_path / "map.png")
+    with Image.open(tmp_path / "map.png") as picture:
+        assert picture.width > 1000
 
 
 def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -282,7 +282,7 @@ def test_finding_a_named_network_does_not_touch_the_search_path() -> None:
     assert sys.path == before
 
 
-# Known gaps
+# Networks that do what none should
 
 
 def test_a_network_that_gives_a_tuple_is_refused_in_one_line(factories: str) -> None:
