@@ -42,7 +42,7 @@ def make_scene(method: Method, model: nn.Module | None = None, shape: tuple[int,
         model = build("leakage-cnn", shape, CLASSES, seed=4) if len(shape) == 3 else sigmoid_mlp(shape)
     streams = Streams.from_seed(5)
     engine = Engine(method, model, sites, examples, streams)
-    return Scene(method, engine, model, differentiable(model), sites, streams, CLASSES)
+    return Scene(method, engine, model, differentiable(model, shape), sites, streams, CLASSES)
 
 
 def sigmoid_mlp(shape: tuple[int, ...]) -> nn.Module:

@@ -6,6 +6,7 @@ autograd sees a single operation. Networks it does not know go to the general im
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,14 +16,18 @@ from torch.nn import functional
 from fedveil.attacks import passes
 from fedveil.attacks.passes import Named, Pass
 from fedveil.core.parameters import Layout
+from fedveil.engine.fused.build import Unknown, leaves_of
 from fedveil.engine.general import General, finite_rows, sum_rows
 from fedveil.engine.gradients import Batch, Factors, Gradients, Rows, Sums
 from fedveil.models.networks import Rescale
 
+Layers = list[tuple[str, nn.Module]]
+"""A network's layers with their names, in the order in which they are called."""
 
-def differentiable(model: nn.Module) -> Gradients:
-    """The fastest implementation for this network whose results autograd can follow."""
-    return Differentiable.build(model) or General(model)
+
+def differentiable(model: nn.Module, input_shape: Sequence[int]) -> Gradients:
+    """The fastest implementation for this network, on records of this shape, whose results autograd can follow."""
+    return Differentiable.build(model, input_shape) or General(model)
 
 
 class Differentiable:
@@ -30,18 +35,19 @@ class Differentiable:
 
     random = False
 
-    def __init__(self, model: nn.Sequential) -> None:
-        self.layout = Layout.of(model)
-        self._model = model
+    def __init__(self, layout: Layout, layers: Layers) -> None:
+        self.layout = layout
+        self._layers = layers
 
     @staticmethod
-    def build(model: nn.Module) -> Differentiable | None:
-        """None where a layer is not one of those known here."""
-        known = isinstance(model, nn.Sequential) and all(map(passes.known, model))
-        if not known or any(not parameter.requires_grad for parameter in model.parameters()):
+    def build(model: nn.Module, input_shape: Sequence[int]) -> Differentiable | None:
+        """None where the network is more than a row of layers that are known here."""
+        layout = Layout.of(model)
+        try:
+            layers = leaves_of(model, layout)
+        except Unknown:
             return None
-        assert isinstance(model, nn.Sequential)
-        return Differentiable(model)
+        return Differentiable(layout, layers) if _in_order(layers, input_shape) else None
 
     def rows(self, parameters: Tensor, batch: Batch) -> Rows:
         count, slots = batch.labels.shape[:2]
@@ -60,9 +66,23 @@ class Differentiable:
         inputs, weights = batch.inputs.flatten(0, 1), batch.weights.flatten()
         seen = parameters[0] if _shared(parameters) else parameters
         total, losses = _Gradient.apply(  # type: ignore[no-untyped-call]
-            inputs, batch.labels.flatten(0, 1), seen, weights, groups, self._model, self.layout
+            inputs, batch.labels.flatten(0, 1), seen, weights, groups, self._layers, self.layout
         )
         return total, losses.view(batch.labels.shape[:2])
+
+
+def _in_order(layers: Layers, input_shape: Sequence[int]) -> bool:
+    """Whether every layer is known and meets what its pass expects: convolutions pictures, dense layers features."""
+    if len(input_shape) not in (1, 3) or any(not name for name, _ in layers):
+        return False
+    flat = len(input_shape) == 1
+    for _, layer in layers:
+        if not passes.known(layer) or (isinstance(layer, nn.Linear) and not flat):
+            return False
+        if isinstance(layer, nn.Conv2d) and flat:
+            return False
+        flat = flat or isinstance(layer, nn.Flatten)
+    return flat
 
 
 def _shared(parameters: Tensor) -> bool:
@@ -89,13 +109,13 @@ class _Gradient(torch.autograd.Function):
         parameters: Tensor,
         weights: Tensor,
         groups: int,
-        model: nn.Sequential,
+        layers: Layers,
         layout: Layout,
     ) -> tuple[Tensor, Tensor]:
         named = layout.split(parameters)
         value = inputs.permute(0, 2, 3, 1) if inputs.ndim == 4 else inputs
         made: list[tuple[str, Pass]] = []
-        for name, layer in model.named_children():
+        for name, layer in layers:
             made.append((name, _pass(layer, _of(name, named), groups, value.shape)))
             value = made[-1][1].forward(value)
         logs, targets = torch.log_softmax(value, dim=-1), _targets(labels, value.shape[-1])

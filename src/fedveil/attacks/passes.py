@@ -213,13 +213,14 @@ class Flattening:
 
 
 def known(layer: nn.Module) -> bool:
-    """Whether there is a pass for the layer."""
-    if isinstance(layer, nn.Conv2d):
+    """Whether there is a pass for the layer; a class made from a known one may do something else."""
+    kind = type(layer)
+    if isinstance(layer, nn.Conv2d) and kind is nn.Conv2d:
         plain = layer.padding_mode == "zeros" and layer.groups == 1 and set(layer.dilation) == {1}
         return plain and not isinstance(layer.padding, str)
-    if isinstance(layer, nn.Flatten):
+    if isinstance(layer, nn.Flatten) and kind is nn.Flatten:
         return layer.start_dim == 1 and layer.end_dim == -1
-    return isinstance(layer, nn.Linear | Rescale) or type(layer) in SLOPES
+    return kind in (nn.Linear, Rescale) or kind in SLOPES
 
 
 def _times(rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -247,7 +247,7 @@ def scene_of(prepared: Prepared) -> Scene:
         method=prepared.spec.method,
         engine=Engine(job.method, job.model, job.sites, job.validation, job.streams),
         model=prepared.model,
-        gradients=differentiable(prepared.model),
+        gradients=differentiable(prepared.model, prepared.dataset.input_shape),
         sites=prepared.sites,
         streams=prepared.streams,
         classes=prepared.dataset.classes,

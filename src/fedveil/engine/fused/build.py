@@ -35,9 +35,14 @@ class Unknown(Exception):
 
 def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...]) -> list[Stage]:
     """The stages of `model` for examples of `input_shape`; raises `Unknown` rather than guess."""
+    return _Builder(layout, input_shape).build(leaves_of(model, layout))
+
+
+def leaves_of(model: nn.Module, layout: Layout) -> list[tuple[str, nn.Module]]:
+    """The parts of a plain row of layers, as often as they are called; raises `Unknown` where it may be more."""
     leaves = list(_leaves(model, ""))
     _check_parameters(model, leaves, layout)
-    return _Builder(layout, input_shape).build(leaves)
+    return leaves
 
 
 def _leaves(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
