@@ -156,6 +156,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "--set", "data.name=atlantis"], "unknown data set 'atlantis'"),
     (["resume", "."], "not a run directory"),
     (["data", "fetch", "atlantis"], "unknown data set 'atlantis'"),
+    (["data", "show", "cancer", "--set", "data.split=official"], "'cancer' has no official test set"),
     (["data", "show", "cancer", "--partition", "slices"], "data.partition: kind must be one of"),
     (["frobnicate"], "No such command"),
     (["account", *CANCER[:2], "--delta", "1.5"], "delta: must lie strictly between 0 and 1"),

@@ -185,8 +185,17 @@ def test_the_declaration_at_the_server_counts_the_declared_cohort() -> None:
 def test_uploads_add_up_unless_somebody_sees_or_changes_single_ones() -> None:
     plain = Method(upload=on_client())
     assert plain.declare(0, 5, 1, 9)[0].adds_up
-    for changed in ({"compress": Prune(0.1)}, {"server": on_client()}, {"personal": Attention()}):
+    for changed in (
+        {"compress": Prune(0.1)},
+        {"server": on_client()},
+        {"personal": Attention()},
+        {"personal": Interpolated()},
+    ):
         assert not replace(plain, **changed).declare(0, 5, 1, 9)[0].adds_up
+
+
+def test_uploads_of_clients_that_only_keep_their_models_add_up() -> None:
+    assert Method(upload=on_client(), personal=Identity()).declare(0, 5, 1, 9)[0].adds_up
 
 
 def test_mechanisms_are_declared_in_the_order_in_which_they_act_with_the_bound_of_the_round() -> None:

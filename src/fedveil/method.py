@@ -16,7 +16,7 @@ from fedveil.parts.batches import BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
 from fedveil.parts.compression import Compression
 from fedveil.parts.local import LocalTraining
-from fedveil.parts.personal import Attention, Personalisation, Shared
+from fedveil.parts.personal import Identity, Personalisation, Shared
 from fedveil.parts.stopping import Stop
 
 ONE_UPDATE = Sampling("all", records=1, batch=1, cap=1, uses=1)
@@ -97,8 +97,12 @@ class Method:
 
     @property
     def uploads_add_up(self) -> bool:
-        """Whether only the plain sum of the uploads goes on: nothing is done to single ones, nobody gets them mixed."""
-        return self.compress is None and self.server is None and not isinstance(self.personal, Attention)
+        """Whether only the plain sum of the uploads goes on, and no client's noise comes back in a later round.
+
+        Nothing may be done to single uploads and nobody may get them mixed. A client that starts from its own model as
+        it was uploaded trains its noise on, so that later sums show single noises and not only what earlier ones did.
+        """
+        return self.compress is None and self.server is None and isinstance(self.personal, Shared | Identity)
 
     @property
     def adaptive_clip(self) -> Clip | None:

@@ -13,6 +13,7 @@ from fedveil.accounting.compose import Composition, certify
 from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population, Unit, View
+from fedveil.mechanisms.schedules import Linear
 from fedveil.method import Method
 from fedveil.parts.batches import PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
@@ -116,6 +117,13 @@ def test_the_largest_cohort_for_a_target() -> None:
     more = replace(POISSON, cohort=PoissonCohort(found.value * 1.003))
     assert plan(more, POPULATION, 3, delta=1e-5).of(target.unit, target.view).epsilon > 0.2
     assert calibrate(POISSON, POPULATION, 3, Budget(1.0, 1e-5), solve="cohort").value == POPULATION.clients
+
+
+def test_the_largest_cohort_that_grows_still_fits_the_population() -> None:
+    growing = replace(POISSON, cohort=FixedSize(4, growth=Linear(1.0, 3.0)))
+    found = calibrate(growing, POPULATION, 3, Budget(10.0, 1e-5), solve="cohort")
+    largest = found.method.cohort.at(99, 100).divisor(POPULATION.clients)
+    assert largest == 3 * found.value <= POPULATION.clients < 3 * (found.value + 1)
 
 
 def test_enough_noise_on_records_hides_a_whole_client() -> None:

@@ -16,10 +16,14 @@ from fedveil.accounting.guarantees import Guarantee, Relation
 from fedveil.accounting.participation import Crowd, Exposure, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt, Sampling, Unit, View
+from fedveil.mechanisms.clip import Clip
+from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.method import Method
 from fedveil.parts.batches import FullBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
 from fedveil.parts.local import LocalTraining
+from fedveil.parts.personal import Attention, Identity, Interpolated, Shared
 from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY
 
 POPULATION = Population((500,) * 40)
@@ -101,8 +105,35 @@ def test_without_noise_every_cell_is_infinite_and_says_why(silent: bool) -> None
     table = plan(method, POPULATION, 3, delta=1e-5)
     assert len(table.guarantees) == len(Unit) * len(View)
     assert all(cell.epsilon == math.inf and cell.reason for cell in table.guarantees)
-    spent = replay([], POPULATION, method, 3, delta=1e-5, rounds=4)
-    assert not spent.of(*SERVER).finite or not silent
+    spent = replay(receipts(method, POPULATION, [[0]] * 4), POPULATION, method, 3, delta=1e-5, rounds=4)
+    assert not spent.of(*SERVER).finite
+
+
+def test_a_limit_counts_the_rounds_with_the_least_noise() -> None:
+    """The noise falls from twice to half of σ over the rounds: a client may be drawn for the last five only."""
+    assert SMALL.example is not None
+    falling = replace(SMALL, example=replace(SMALL.example, course=Linear(2.0, 0.5)))
+    limited = replace(falling, cohort=FixedSize(10, most=5))
+    found = plan(limited, POPULATION, 3, delta=1e-5).of(*SERVER).epsilon
+    last = [[]] * 95 + [[0]] * 5
+    worst = replay(receipts(limited, POPULATION, last), POPULATION, limited, 3, delta=1e-5, rounds=100)
+    first = replay(receipts(limited, POPULATION, last[::-1]), POPULATION, limited, 3, delta=1e-5, rounds=100)
+    assert found == pytest.approx(worst.of(*SERVER).epsilon, rel=1e-6)
+    assert found > 3 * first.of(*SERVER).epsilon
+    whole = plan(falling, POPULATION, 3, delta=1e-5).of(*SERVER).epsilon
+    assert found < whole
+
+
+def test_a_limit_counts_every_round_where_rounds_have_no_order() -> None:
+    """One noise falls while the other grows, or steps differ: which rounds reveal most can't be said."""
+    assert SMALL.example is not None
+    upload = Gaussian(clip=Clip(Constant(1.0)), sigma=4.0, unit=Unit.CLIENT, course=Linear(0.5, 2.0))
+    example = replace(SMALL.example, course=Linear(2.0, 0.5))
+    several = replace(SMALL, example=example, upload=upload)
+    limited = replace(several, cohort=FixedSize(10, most=5))
+    for cell in (SERVER, (Unit.CLIENT, View.SERVER)):
+        found, whole = (plan(each, POPULATION, 3, delta=1e-5).of(*cell) for each in (limited, several))
+        assert found.epsilon == whole.epsilon
 
 
 def test_hidden_coins_help_against_whoever_sees_only_models() -> None:
@@ -351,9 +382,28 @@ def test_uploads_that_are_only_summed_are_hidden_by_the_noise_of_the_whole_cohor
     assert released.relation is Relation.REPLACE_ONE
     assert any("noise of the other clients" in caveat for caveat in released.caveats)
     assert words(route(summed, Unit.RECORD, View.RELEASED, FixedSize(16))) == words(released)
-    peer = words(route(summed, Unit.CLIENT, View.PEER, FixedSize(17)))  # a peer knows its own noise
-    assert peer == "10 × WithoutReplacement(0.085) Gaussian(z = 8)"
+    peer = words(route(summed, Unit.CLIENT, View.PEER, FixedSize(17)))  # a peer knows its own noise and draw
+    assert peer == "10 × WithoutReplacement(0.08543) Gaussian(z = 8)"
     assert words(route(summed, Unit.CLIENT, View.RELEASED, Everyone(), crowd=Crowd(16))) == "10 × Gaussian(z = 8)"
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_a_peer_that_was_not_drawn_knows_that_the_cohort_was_drawn_from_the_others(unit: Unit) -> None:
+    assert words(route(AT_SERVER, unit, View.RELEASED, FixedSize(1), crowd=Crowd(2))) == (
+        "10 × WithoutReplacement(0.5) Gaussian(z = 2)"
+    )
+    alone = route(AT_SERVER, unit, View.PEER, FixedSize(1), crowd=Crowd(2))
+    assert words(alone) == "10 × Gaussian(z = 2)"
+    assert isinstance(alone, Route)
+    assert any("drawn from the others" in caveat for caveat in alone.caveats)
+
+
+def test_clients_that_train_their_own_noise_on_are_not_hidden_by_the_noise_of_the_others() -> None:
+    method = Method(upload=Gaussian(clip=Clip(Constant(1.0)), sigma=4.0, unit=Unit.CLIENT), cohort=FixedSize(16))
+    for personal, alone in ((Shared(), False), (Identity(), False), (Interpolated(), True), (Attention(), True)):
+        table = plan(replace(method, personal=personal), POPULATION, 3, delta=1e-5)
+        server, released = table.of(Unit.CLIENT, View.SERVER), table.of(Unit.CLIENT, View.RELEASED)
+        assert (released.epsilon == server.epsilon) == alone
 
 
 def test_summed_noise_is_not_counted_on_where_it_is_not_there() -> None:

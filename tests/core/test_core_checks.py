@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import pytest
 
-from fedveil.core.checks import not_negative, one_of, positive, within
+from fedveil.core.checks import FieldError, not_negative, one_of, positive, within
 from fedveil.core.errors import FedveilError
 
 NOT_FINITE = [math.nan, math.inf, -math.inf]
@@ -53,3 +54,8 @@ def test_one_of_accepts_its_choices() -> None:
 def test_one_of_lists_the_choices_when_it_refuses(value: str) -> None:
     with pytest.raises(FedveilError, match=r"^noise must be 'row' or 'sum', not"):
         one_of("noise", value, ("row", "sum"))
+
+
+def test_a_wrong_field_is_told_from_one_process_to_another() -> None:
+    told = pickle.loads(pickle.dumps(FieldError("sigma", "must be small")))
+    assert (told.field, told.problem, str(told)) == ("sigma", "must be small", "sigma must be small")

@@ -121,10 +121,13 @@ def test_a_model_that_cannot_be_read_stops_the_run_by_name(tmp_path: Path) -> No
         models.model(3, SHARED)
 
 
-def test_an_update_that_is_not_finite_never_becomes_a_model_that_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken", [[float("nan"), float("inf")], [float("nan"), 3.0], [3e38, 3e38]])
+def test_an_update_that_is_not_finite_leaves_the_client_with_the_shared_model(
+    tmp_path: Path, broken: list[float]
+) -> None:
     models = PersonalModels(Identity(), tmp_path)
-    models.keep(0, SHARED, upload([1], torch.tensor([[float("nan"), float("inf")]])))
-    assert torch.isfinite(models.model(1, SHARED)).all()
+    models.keep(0, SHARED, upload([1], torch.tensor([broken])))
+    assert torch.equal(models.model(1, SHARED), SHARED)
 
 
 def test_clients_start_from_their_helpers_in_the_order_in_which_they_are_asked_for(tmp_path: Path) -> None:

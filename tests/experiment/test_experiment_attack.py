@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
@@ -40,6 +41,12 @@ def test_what_is_told_of_an_attack(pictures: Dataset) -> None:
 def test_the_same_seed_gives_the_same_answer(pictures: Dataset) -> None:
     once, again = (attack("fedavg", SMALL, dataset=pictures, victims=2, iterations=2, seed=7) for _ in range(2))
     assert once.scored == again.scored
+
+
+def test_the_caller_keeps_its_threads(pictures: Dataset) -> None:
+    torch.set_num_threads(2)
+    attack("fedavg", SMALL, dataset=pictures, victims=1, iterations=1, workers=1)
+    assert torch.get_num_threads() == 2
 
 
 def test_the_attack_s_network_and_steps_are_defaults_only(pictures: Dataset) -> None:

@@ -178,3 +178,16 @@ def test_a_course_is_averaged_where_all_runs_were_evaluated(
     assert mean_course([done, shorter])["rounds"] == [3.0]
     assert mean_course([done, done])["deviation"] == [0.0, 0.0]
     assert mean_course([Done("c", None, done.rounds, "failed")]) == {"rounds": [], "accuracy": [], "deviation": []}
+
+
+def test_a_calibrated_comparison_is_continued_by_the_same_command_and_by_no_other(
+    tmp_path: Path, settings: dict[str, Any], blobs: Dataset
+) -> None:
+    calibrated = {**settings, "privacy.epsilon": 3.0, "privacy.calibrate": True}
+    first = run(["fed-cdp"], calibrated, blobs, out=tmp_path / "c")
+    again = Follower()
+    second = run(["fed-cdp"], calibrated, blobs, out=tmp_path / "c", follower=again)
+    assert not again.trained
+    assert first.rows == second.rows
+    with pytest.raises(FedveilError, match=r"another privacy\.epsilon \(3\.0 there, 4\.0 now\); repeat the command"):
+        run(["fed-cdp"], {**calibrated, "privacy.epsilon": 4.0}, blobs, out=tmp_path / "c")

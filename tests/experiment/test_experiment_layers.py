@@ -23,6 +23,8 @@ from fedveil.experiment.layers import difference, merge, parse_setting, set_dott
         ({"t": 1}, {"t": {"a": 1}}, {"t": {"a": 1}}),
         ({"t": {"a": 1}}, {"t": 5}, {"t": 5}),
         ({"t": {"a": 1}}, {"t": "none"}, {"t": "none"}),
+        ({"t": {"kind": "prune", "share": 1}}, {"t": "none"}, {"t": "none"}),
+        ({"t": {"kind": "prune", "share": 1}}, {"t": "share"}, {"t": {"kind": "share"}}),
         ({"t": [1, 2]}, {"t": [3]}, {"t": [3]}),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,20 @@ from typing import Any
 
 import pytest
 
+from fedveil.accounting.guarantees import Guarantee, Relation
 from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
+from fedveil.core.words import rounded_up
 from fedveil.data.dataset import Dataset
 from fedveil.experiment import run as run_module
+from fedveil.experiment.budget import Budgeted
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import prepare
 from fedveil.experiment.privacy import account, calibrate_spec, promised, spent
 from fedveil.experiment.run import resume, run
 from fedveil.experiment.spec import resolve
-from fedveil.report.guarantees import rounded_up
+from fedveil.report.guarantees import client_lines
 
 Settings = dict[str, Any]
 SERVER = (Unit.RECORD, View.SERVER)
@@ -156,6 +160,48 @@ def test_a_last_round_that_was_paid_for_but_lost_counts_as_spent(
     assert epsilon(result) == pytest.approx(settings["privacy.epsilon"], rel=1e-3)
 
 
+def test_a_lost_last_round_in_which_nobody_was_drawn_does_not_keep_a_run_from_its_end(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    """Two rounds are paid for: one that is published, and one without a client that is lost."""
+    settings = {**budgeted(tiny, rounds=2, cohort="everyone"), "seed": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        original, calls = Ledger.commit, [0]
+
+        def dying(self: Ledger, round: int, cohort: Any, declared: Any) -> None:
+            calls[0] += 1
+            if calls[0] == 3:
+                original(self, round, [], [])
+                raise KeyboardInterrupt
+            original(self, round, cohort, declared)
+
+        patch.setattr(Ledger, "commit", dying)
+        patch.setattr(Budgeted, "candidates", lambda self, round: list(range(10)))
+        with pytest.raises(KeyboardInterrupt):
+            run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    result = resume(tmp_path / "run", workers=1, dataset=blobs)
+    assert result.rounds == 2
+    assert result.receipts == 20
+    assert epsilon(result) == pytest.approx(settings["privacy.epsilon"], rel=1e-3)
+
+
+def test_only_what_was_confirmed_is_called_as_declared(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        original = Ledger.commit
+
+        def dying(self: Ledger, *arguments: Any) -> None:
+            original(self, *arguments)
+            raise KeyboardInterrupt
+
+        patch.setattr(Ledger, "commit", dying)
+        with pytest.raises(KeyboardInterrupt):
+            run("fed-cdp", {**tiny, "seed": "none"}, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert resume(tmp_path / "run", workers=1, dataset=blobs).receipts == 16
+    with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
+        assert [len(ledger.receipts(published=published)) for published in (True, False)] == [16, 20]
+        assert all(receipt.confirmed for receipt in ledger.receipts(published=True))
+
+
 def test_a_round_is_paid_for_before_its_clients_hear_of_it(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
 
@@ -217,6 +263,12 @@ def test_printed_numbers_are_never_below_the_certificate() -> None:
     assert rounded_up(0.453) == "0.453"
     assert rounded_up(25.0600001) == "25.07"
     assert rounded_up(123456.0) == "1.235e+05"
+    assert rounded_up(math.inf) == "∞"
+    assert rounded_up(0.0) == "0"
+    cell = Guarantee(*SERVER, Relation.ADD_OR_REMOVE, 7.74649, 1e-5, "PLD", "3 × Gaussian(z = 1)")
+    assert "ε = 7.747 " in str(cell)
+    (line,) = client_lines({"unit": "record", "view": "server", "epsilon": [7.74649, 0, 0.10001]})
+    assert "least ε = 0, median 0.1001, most 7.747; 1 of 3" in line
 
 
 def test_a_budget_that_cannot_be_kept_is_refused_before_the_first_round(

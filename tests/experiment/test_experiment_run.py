@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from fedveil.engine import personal as personal_module
 from fedveil.engine.personal import PersonalModels
 from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.experiment import run as run_module
+from fedveil.experiment.attack import opened
 from fedveil.experiment.files import RunFiles
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.run import resume, run
@@ -301,8 +303,8 @@ def test_the_key_of_an_unseeded_run_is_nowhere_in_its_directory(
     keys: list[bytes] = []
     original = run_module.prepare
 
-    def spying(*arguments: Any) -> Any:
-        prepared = original(*arguments)
+    def spying(*arguments: Any, **keywords: Any) -> Any:
+        prepared = original(*arguments, **keywords)
         keys.append(prepared.streams.key)
         return prepared
 
@@ -372,3 +374,45 @@ def test_a_model_with_fixed_features_is_published_whole_and_takes_the_records_as
 
 def test_a_run_on_fixed_features_resumes_to_the_same_model(pictures: Dataset, tmp_path: Path) -> None:
     check_resumed("fed-cdp-calibrated", FEATURED, "after_the_checkpoint", 2, pictures, tmp_path)
+
+
+PARTLY_FROZEN = """
+from torch import nn
+
+def partly_frozen(shape, classes):
+    return nn.Sequential(nn.Linear(shape[0], 16).requires_grad_(False), nn.Tanh(), nn.Linear(16, classes))
+"""
+
+
+@pytest.fixture
+def partly_frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "run_factories.py").write_text(PARTLY_FROZEN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield "run_factories:partly_frozen"
+    sys.modules.pop("run_factories", None)
+
+
+def test_what_is_never_trained_stays_what_it_was_when_an_unseeded_run_is_resumed_or_attacked(
+    tiny: Settings, blobs: Dataset, tmp_path: Path, partly_frozen: str
+) -> None:
+    settings = {key: value for key, value in tiny.items() if not key.startswith("model")}
+    settings |= {"model.name": partly_frozen, "seed": "none"}
+    made: list[torch.Tensor] = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = run_module.prepare
+
+        def spying(*arguments: Any, **keywords: Any) -> Any:
+            prepared = original(*arguments, **keywords)
+            made.append(prepared.model[0].weight.clone())
+            return prepared
+
+        patch.setattr(run_module, "prepare", spying)
+        _die_at(patch, Ledger, "commit", 2, after=True)
+        with pytest.raises(Killed):
+            run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    resume(tmp_path / "run", workers=1, dataset=blobs)
+    published = load_file(RunFiles(tmp_path / "run").model)
+    assert torch.equal(published["0.weight"], made[0])
+    attacked, _ = opened(tmp_path / "run", dataset=blobs)
+    assert torch.equal(attacked.model[0].weight, made[0])

@@ -86,6 +86,14 @@ def test_a_run_killed_while_its_directory_was_made_is_begun_anew(
     assert train(tmp_path / "s", planned, blobs)[0].result.rounds == 4
 
 
+def test_a_run_killed_in_the_midst_of_making_its_directory_is_begun_anew(
+    tmp_path: Path, planned: list[Planned], blobs: Dataset
+) -> None:
+    open_series(tmp_path / "s", "comparison", planned)
+    (tmp_path / "s/runs/fedavg-seed1").mkdir()
+    assert train(tmp_path / "s", planned[:1], blobs)[0].result.rounds == 4
+
+
 def test_a_series_may_grow_but_not_lose_runs(tmp_path: Path, planned: list[Planned], blobs: Dataset) -> None:
     train(tmp_path / "s", planned[:1], blobs)
     more = Follower()

@@ -145,6 +145,14 @@ def lazy(shape, classes):
 def frozen(shape, classes):
     return nn.Linear(shape[0], classes).requires_grad_(False)
 
+class Half(Mixing):
+    def __init__(self, shape, classes):
+        super().__init__(shape, classes)
+        self.bfloat16()
+
+    def forward(self, inputs):
+        return self.dense(inputs.bfloat16()).float()
+
 def raising(shape, classes):
     raise RuntimeError("no such luck")
 
@@ -207,6 +215,7 @@ def test_the_same_seed_gives_a_users_network_the_same_weights(factories: str) ->
         ("narrow", "does not take records of shape [6]: RuntimeError"),
         ("Mixing", "mixes the examples of a batch"),
         ("frozen", "has no trainable parameter"),
+        ("Half", "has parameters of bfloat16 at 'dense.weight'"),
         ("raising", "could not be built: RuntimeError: no such luck"),
         ("nothing", "made a NoneType, not a torch.nn.Module"),
         ("number", "is not a function or class that makes a model"),

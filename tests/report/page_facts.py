@@ -95,6 +95,7 @@ def make_run(**changes: Any) -> Run:
         claims=(cell("record", "server", 0.2, source="a paper", formula="f", difference="They count otherwise."),),
         rounds=rounds,
         course=(("record × server", tuple((float(n + 1), 0.2 * (n + 1)) for n in range(8))),),
+        course_spent=True,
         budget=(2.0, "record × server"),
         clients=Clients((100, 100, 100), (8, 4, 0), "record × server", (1.5, 1.0, 0.0), (0, 4, 8), "At most 8 rounds."),
         clips=("Every update is clipped.",),

@@ -41,6 +41,12 @@ def test_colours_are_those_of_the_palettes_alone() -> None:
     assert "#" not in rules.replace("#fff;font-size:11pt", "")  # paper is white
 
 
+def test_what_was_only_promised_is_not_called_spent() -> None:
+    assert "Verified: spent by the client with the most" in shown(make_run())
+    assert "Verified: spent by the client with the most" not in shown(make_run(course_spent=False))
+    assert "Promised for so many rounds" in shown(make_run(course_spent=False))
+
+
 def test_hostile_words_stay_words() -> None:
     run = make_run(
         name=HOSTILE,

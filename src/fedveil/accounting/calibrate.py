@@ -165,7 +165,13 @@ def _cohort(
 
     if isinstance(method.cohort, FixedSize):
         fixed = method.cohort  # with its limit, without which the answer would not hold
-        size = largest(lambda size: keeps(_changed(method, cohort=replace(fixed, size=size))), population.clients)
+
+        def fits(size: int) -> bool:
+            grown = (replace(fixed, size=size).at(round, method.rounds) for round in range(method.rounds))
+            return all(one.size <= population.clients for one in grown)
+
+        most = largest(fits, population.clients)
+        size = largest(lambda size: keeps(_changed(method, cohort=replace(fixed, size=size))), most)
         if size == 0:
             raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
         return size, _changed(method, cohort=replace(fixed, size=size))

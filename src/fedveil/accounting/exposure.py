@@ -35,19 +35,19 @@ from fedveil.accounting.guarantees import Relation
 from fedveil.accounting.participation import Crowd, Exposure, Participation, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Unit, View
+from fedveil.core.words import LEAKED
 
 HIDDEN = (
     "who takes part is decided by coins that this view never sees; ε holds over those coins, and not for a client known"
     " to have been drawn"
 )
 PEER = "a peer sees some of the released models, so the released row bounds it"
-PEER_SUMMED = "a peer sees some of the released models, and knows the noise that it added itself"
+PEER_SIZED = "a peer sees some of the released models, and knows when the whole cohort was drawn from the others"
+PEER_SUMMED = f"{PEER_SIZED}, and what noise it added itself"
 MIXED = "a peer starts from a mixture of the others' models, so the server row bounds it"
 REPLACED = "certified by Rényi divergences: no privacy loss distribution is known for fixed-size samples"
 SUMMED = "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves"
-LEAKED = (
-    "NOT private as it stands: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
-)
+LEAKED_BOUND = f"{LEAKED}: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _route(
         raise FedveilError(f"{place}: rounds accounted under different relations cannot be composed")
     relation = relations.pop() if relations else Relation.ADD_OR_REMOVE
     sized = any(step.kind == "without-replacement" for term in terms for step, _ in term.steps)
-    caveats = [LEAKED] * leaked + _caveats(sized, view, hidden, summed and place == "upload")
+    caveats = [LEAKED_BOUND] * leaked + _caveats(sized, view, hidden, summed, place)
     group = exposure.records if place == "example" and unit is Unit.CLIENT else 1
     return Route(composition(*terms), relation, tuple(caveats), group)
 
@@ -138,14 +138,15 @@ def _of_all_copies(term: Term, times: int, copies: int, one_noise: bool) -> Term
     return Term(together, 1.0, term.times * times)
 
 
-def _caveats(sized: bool, view: View, hidden: bool, together: bool) -> list[str]:
+def _caveats(sized: bool, view: View, hidden: bool, summed: bool, place: str) -> list[str]:
+    together = summed and place == "upload"
     found = []
     if sized:
         found.append(REPLACED)
     if hidden:
         found.append(HIDDEN)
     if view is View.PEER:
-        found.append(PEER_SUMMED if together else PEER)
+        found.append(PEER_SUMMED if together else PEER_SIZED if summed else PEER)
     if together:
         found.append(SUMMED)
     return found
@@ -232,10 +233,12 @@ def _sampled_sum(declaration: Declaration, participation: Participation, view: V
 
     Replacing a client (or one record of it) leaves the number of noises as it is and moves the sum by at most 2S.
     Noise at the server is that of the sum already; of the clients' own, m independent ones add up to sqrt(m) times.
+    A peer that was not drawn knows that the m were drawn from K − 1.
     """
     assert participation.size is not None
     gathered = _noises(participation, view) ** 0.5 if declaration.place == "upload" else 1.0
-    noise, share = total_multiplier(declaration) * gathered / 2, participation.size / participation.clients
+    others = participation.clients - (view is View.PEER)
+    noise, share = total_multiplier(declaration) * gathered / 2, participation.size / max(others, 1)
     step = Step("without-replacement", noise, share) if share < 1 else Step("gaussian", noise)
     return Term(((step, declaration.steps),)), Relation.REPLACE_ONE
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
+from fedveil.core.words import rounded_up
 
 VACUOUS = 100.0
 """A group's ε beyond this says nothing; it is printed as ∞, with the number in the reason."""
@@ -64,7 +65,7 @@ class Guarantee:
         return math.isfinite(self.epsilon)
 
     def __str__(self) -> str:
-        value = f"ε = {self.epsilon:.4g} at δ = {self.delta:g}" if self.finite else "ε = ∞"
+        value = f"ε = {rounded_up(self.epsilon)} at δ = {self.delta:g}" if self.finite else "ε = ∞"
         return (
             f"{self.unit} × {self.view}: {value} ({self.relation}; {self.composition if self.finite else self.reason})"
         )

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from fedveil.accounting.events import total_multiplier
 from fedveil.accounting.guarantees import check_delta
 from fedveil.accounting.participation import Crowd, Exposure, Round, Rounds
-from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, SEEDED, SINGLE_PRECISION, Setting, Table
+from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, SINGLE_PRECISION, Setting, Table
 from fedveil.core.checks import count
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt
+from fedveil.core.words import SEEDED
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
 from fedveil.parts.personal import Attention

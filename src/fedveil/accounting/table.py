@@ -13,10 +13,11 @@ from fedveil.accounting.participation import Crowd, Exposure
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 
-SINGLE_PRECISION = "noise is drawn in single precision; the proof takes it as real-valued, the usual idealisation"
+SINGLE_PRECISION = (
+    "sums and noise are computed in single precision; the proof takes them as real numbers, the usual idealisation"
+)
 PUBLIC_COUNTS = "how many records each client holds is public; a removed record's place contributes zero"
 NO_COPIES = "no record is held by more than one client"
-SEEDED = "not private: seeded"
 
 GROUP = "group privacy, from the noise on single records: all records of a client at once,"
 

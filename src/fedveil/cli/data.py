@@ -60,18 +60,17 @@ def data_show_command(
     out: Path | None,
 ) -> None:
     """Divide a data set over clients; print a summary and draw who holds which labels."""
-    from fedveil.data.dataset import load
     from fedveil.data.picture import draw, summary
     from fedveil.experiment.files import disk_errors
-    from fedveil.experiment.prepare import divide
+    from fedveil.experiment.prepare import divide, load_for
     from fedveil.experiment.spec import resolve
 
     asked = {"data.clients": clients, "data.records": records, "data.partition": partition}
     overrides = {"data.name": name, **{key: value for key, value in asked.items() if value is not None}}
     spec = resolve("fedavg", overrides | parse_settings(settings)).data
-    dataset = load(name)
+    dataset = load_for(spec)
     divided = divide(spec, dataset)
-    path = out or Path(f"{name}-{spec.partition.kind}.png")
+    path = out or Path(f"{spec.name}-{spec.partition.kind}.png")
     with disk_errors(path):
         draw(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)
     for line in summary(divided, dataset.train.labels, dataset.classes).lines():

@@ -72,6 +72,7 @@ def methods_command(as_json: bool) -> None:
 
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:
+    from fedveil.core.words import SEEDED
     from fedveil.report.guarantees import table_lines
 
     if as_json:
@@ -93,7 +94,7 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
         click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
     click.echo("\n".join(table_lines("spent", result["guarantees"])))
     if result["seeded"]:
-        click.echo("not private: seeded")
+        click.echo(SEEDED)
     click.echo(f"run: {result['run']}")
     click.echo(
         f"next: fedveil account {result['run']}, fedveil show {result['run']}, or any other of `fedveil methods`"

@@ -14,6 +14,9 @@ class FieldError(FedveilError):
         super().__init__(f"{field} {problem}")
         self.field, self.problem = field, problem
 
+    def __reduce__(self) -> tuple[type[FieldError], tuple[str, str]]:
+        return FieldError, (self.field, self.problem)  # it may be raised in another process
+
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """The positive numbers with which single-precision arithmetic is safe."""

@@ -17,6 +17,7 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.sites import Sites
+from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 
@@ -140,7 +141,7 @@ class Engine:
         """How good each uploaded model is on its client's own test set."""
         found = []
         for client, update in zip(uploads.clients, uploads.updates, strict=True):
-            correct, _ = self._answers(broadcast.parameters + update, self._tests[client])
+            correct, _ = self._answers(broadcast.parameters + usable(update), self._tests[client])
             found.append(correct.double().mean())
         return torch.stack(found)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from fedveil.core.errors import FedveilError
 from fedveil.engine.client import Uploads
+from fedveil.engine.updates import usable
 from fedveil.parts.personal import Attention, Personalisation, Shared
 
 Starts = Callable[[Sequence[int]], Tensor]
@@ -61,7 +62,7 @@ class PersonalModels:
     def keep(self, round: int, shared: Tensor, uploads: Uploads) -> None:
         """Store each client's model as it was uploaded, with its accuracy on the client's own test set."""
         for k, (client, update) in enumerate(zip(uploads.clients, uploads.updates, strict=True)):
-            model = shared + torch.nan_to_num(update, nan=0.0, posinf=0.0, neginf=0.0)
+            model = shared + usable(update)
             metadata = {}
             if uploads.accuracies is not None:
                 self._accuracy[client] = float(uploads.accuracies[k])
@@ -69,7 +70,10 @@ class PersonalModels:
             path = self._path(client, round)
             temporary = path.with_suffix(".part")
             try:
-                temporary.write_bytes(save({"model": model}, metadata=metadata))
+                with temporary.open("wb") as file:
+                    file.write(save({"model": model}, metadata=metadata))
+                    file.flush()
+                    os.fsync(file.fileno())  # the checkpoint that lets the older model go must not be safe before it
                 os.replace(temporary, path)
             except OSError as error:
                 raise FedveilError(f"{path}: {error.strerror or error}") from error

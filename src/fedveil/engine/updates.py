@@ -27,6 +27,11 @@ class Sent:
     receipts: tuple[Receipt, ...]
 
 
+def usable(update: Tensor) -> Tensor:
+    """The update `[P]`, or nothing of it if it is not finite: so it counts for the sum and for a client's own model."""
+    return update if torch.isfinite(update.norm()) else torch.zeros_like(update)
+
+
 def sanitised(
     method: Method,
     round: int,

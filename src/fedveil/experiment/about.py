@@ -24,6 +24,7 @@ def about(prepared: Prepared) -> dict[str, Any]:
         "dp_accounting": version("dp-accounting"),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "randomness": "seeded: not private" if prepared.seeded else "keyed from the operating system",
+        "initial": prepared.initial,  # as public as the first model is; says nothing of the key it was drawn with
         "parameters": prepared.layout.size,
         "validation": len(prepared.dataset.validation),
         "data": prepared.dataset.description,

@@ -28,7 +28,7 @@ from fedveil.experiment.findings import keep_attack
 from fedveil.experiment.layers import merge, set_dotted
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.spec import Spec, read_settings, resolve
-from fedveil.runtimes.local import usable_cores
+from fedveil.runtimes.local import one_thread, usable_cores
 
 STRONGEST = "strongest"
 TABULAR_NETWORK = {"name": "mlp", "options": {"hidden": [64, 32], "activation": "sigmoid"}}
@@ -82,6 +82,7 @@ class AttackResult:
         }
 
 
+@one_thread()
 def attack(
     source: str | Path | Mapping[str, Any] = "fed-cdp",
     overrides: Mapping[str, Any] | None = None,
@@ -205,7 +206,7 @@ def opened(
         if overrides:
             raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
         files.check()
-        prepared = prepare(_seeded(resolve(files.spec), seed), dataset)
+        prepared = prepare(_seeded(resolve(files.spec), seed), dataset, initial=files.initial())
         state = files.load_checkpoint(prepared.layout)
         if state is None:
             raise FedveilError(f"{source}: the run has published no model yet")
@@ -240,9 +241,8 @@ def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str
 
 
 def scene_of(prepared: Prepared) -> Scene:
-    """The engine, the records and the differentiable model, in one process with one thread."""
+    """The engine, the records and the differentiable model, in one process."""
     job = prepared.job
-    torch.set_num_threads(1)  # several threads inside one small operation are slower than one
     return Scene(
         method=prepared.spec.method,
         engine=Engine(job.method, job.model, job.sites, job.validation, job.streams),

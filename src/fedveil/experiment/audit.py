@@ -263,6 +263,8 @@ def _if_gaussian(found: Evidence, verified: Guarantee, method: Method, unit: Uni
     """ε at δ by the bound on μ, where all that is verified is a composition of plain Gaussians."""
     if found.mean is None or not math.isfinite(verified.epsilon):
         return None
+    if method.example is not None and method.upload is not None:
+        return None  # the cell is the better of two bounds, of which one may be sampled
     whole = method.upload is not None and view is not View.ON_DEVICE
     sampled = method.batch.kind in ("poisson", "without-replacement") and view is not View.ON_DEVICE
     if not whole and (unit is Unit.CLIENT or method.example is None or sampled):

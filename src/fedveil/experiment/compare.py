@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.words import SEEDED
 from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import disk_errors, write_whole
 from fedveil.experiment.prepare import Prepared
@@ -30,7 +31,7 @@ from fedveil.experiment.series import (
 from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.summary import Cell, cell_name, chosen_cells, first_finite, mean_course, summarise
 from fedveil.report.plots import draw_comparison
-from fedveil.report.tables import SEEDED, comparison_table, csv_text, explanation, markdown_text
+from fedveil.report.tables import comparison_table, csv_text, explanation, markdown_text
 
 MARKS = 16
 """After how many of the rounds ε is computed for the picture."""

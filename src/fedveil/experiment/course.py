@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.words import SEEDED
 from fedveil.experiment.files import RunFiles, disk_errors
 from fedveil.experiment.series import round_events, run_directories
 from fedveil.experiment.spec import resolve
@@ -36,7 +37,7 @@ class Course:
         ends = "" if self.finished else f", unfinished: {len(self.rounds)} of {self.planned} rounds"
         accuracies = [event["accuracy"] for event in self.rounds if event.get("accuracy") is not None]
         last = f", accuracy {accuracies[-1]:.4f}" if accuracies else ""
-        seeded = ", not private: seeded" if self.seeded else ""
+        seeded = f", {SEEDED}" if self.seeded else ""
         return f"{self.name}: {self.base} on {self.data}, {len(self.rounds)} rounds{last}{ends}{seeded}"
 
 

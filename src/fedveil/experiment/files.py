@@ -129,6 +129,11 @@ class RunFiles:
             raise FedveilError(f"{path}: can't be read (not a table)")
         return content
 
+    def initial(self) -> int | None:
+        """The seed of the run's network, so that what is never trained stays what it was; older runs lack it."""
+        seed = self.read_json(self.about).get("initial")
+        return seed if isinstance(seed, int) else None
+
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         write_whole(path, (json.dumps(content, indent=2) + "\n").encode())
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from fedveil.core.errors import FedveilError
 
+ABSENT = "none"
+"""How a table says that a part is not there; TOML has no null."""
+
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """`above` laid over `below`, table by table.
@@ -25,7 +28,7 @@ def _merge_value(old: Any, new: Any) -> Any:
     if not isinstance(old, Mapping):
         return new
     if isinstance(new, str) and "kind" in old:
-        return {"kind": new}
+        return new if new == ABSENT else {"kind": new}
     if isinstance(new, int | float) and not isinstance(new, bool) and "bound" in old:
         return {**old, "bound": new}
     if not isinstance(new, Mapping):

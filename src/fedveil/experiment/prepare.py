@@ -34,6 +34,7 @@ class Prepared:
     model: nn.Module
     layout: Layout
     streams: Streams
+    initial: int  # the seed of the model's first weights, also of those that are never trained
 
     @property
     def population(self) -> Population:
@@ -78,22 +79,21 @@ def divide(spec: DataSpec, dataset: Dataset) -> Partition:
     )
 
 
-def prepare(spec: Spec, dataset: Dataset | None = None) -> Prepared:
-    """Load, divide, build, and check that the method can run on this population."""
+def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None = None) -> Prepared:
+    """Load, divide, build, and check that the method can run on this population.
+
+    `initial` is the seed of a run's network (`RunFiles.initial`), where there is a run already.
+    """
     dataset = load_for(spec.data) if dataset is None else dataset
     partition = divide(spec.data, dataset)
     sites = Sites.of(dataset.train, partition.clients)
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
-    model = build(
-        spec.model.name,
-        dataset.input_shape,
-        dataset.classes,
-        spec.model.options,
-        seed=streams.integer(Purpose.INITIAL),
-    )
+    initial = streams.integer(Purpose.INITIAL) if initial is None else initial
+    model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
     layout = Layout.of(model)
-    return Prepared(_calibrated(spec, sites.population, layout), dataset, partition, sites, model, layout, streams)
+    spec = _calibrated(spec, sites.population, layout)
+    return Prepared(spec, dataset, partition, sites, model, layout, streams, initial)
 
 
 def _calibrated(spec: Spec, population: Population, layout: Layout) -> Spec:

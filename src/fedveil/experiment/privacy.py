@@ -15,13 +15,14 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
+from fedveil.core.words import ONE_COPY, rounded_up
 from fedveil.experiment.budget import excludes
 from fedveil.experiment.files import RunFiles, disk_errors
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import prepare
 from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.terms import Terms, from_record, pinned
-from fedveil.report.guarantees import draw_curves, rounded_up
+from fedveil.report.guarantees import draw_curves
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ def _stating_copies(table: Callable[[int], Table], copies: int) -> Table:
         words = f"records are copied: up to {copies} clients hold the same one"
         if cell.unit is Unit.RECORD and cell.finite:
             together = every.of(cell.unit, cell.view).epsilon
-            words = f"speaks of one client's copy; {words}, and for all copies together ε = {rounded_up(together)}"
+            words = f"{ONE_COPY}; {words}, and for all copies together ε = {rounded_up(together)}"
         return replace(cell, caveats=tuple(words if caveat == NO_COPIES else caveat for caveat in cell.caveats))
 
     return replace(one, stated=tuple(map(stated, one.guarantees)))

@@ -129,6 +129,7 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
         claims=() if terms is None else tuple(claim.to_dict() for claim in claimed(terms, delta)),
         rounds=tuple(found.events),
         course=_course(found, terms, table, promise, release),
+        course_spent=table is not None and not release,
         budget=None if budget.epsilon is None else (budget.epsilon, f"{budget.unit} × {budget.view}"),
         clients=None if release else _clients(found, terms, table),
         clips=tuple(clip_words(spec)),
@@ -229,7 +230,7 @@ def _course(
     lines = []
     for cells in alike.values():
         cell = (cells[0].unit, cells[0].view)
-        if release or table is None or book is None:
+        if release or table is None or book is None:  # there is no table without a book
             marks = [index + 1 for index in chosen(found.spec.method.rounds, MARKS)]
             values = promised_course(terms, marks, cell)
         else:

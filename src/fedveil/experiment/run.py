@@ -104,7 +104,7 @@ def resume(
     files.check()
     if files.result.exists():
         return _stored_result(files)
-    prepared = prepare(resolve(files.spec), dataset)
+    prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
     runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
     return _train(prepared, files, runtime, reporter or Silent())
 
@@ -223,12 +223,12 @@ def _finish(
     evaluation: Mapping[str, float],
     promise: Table,
 ) -> Result:
-    delta, receipts = prepared.spec.privacy.delta, ledger.receipts()
+    delta = prepared.spec.privacy.delta
     published = [receipt for receipt in ledger.receipts(published=True) if receipt.round < state.round]
     check_promise(promise, spent(prepared, published, state.round, delta))
     # A round that was paid for but never published, after which nobody could pay again, is spent all the same.
-    paid = max([state.round, *(receipt.round + 1 for receipt in receipts)])
-    total = spent(prepared, receipts, paid, delta, attempts=[round for round, _, _ in ledger.rounds()])
+    attempts = [round for round, _, _ in ledger.rounds()]
+    total = spent(prepared, ledger.receipts(), 1 + max(attempts, default=-1), delta, attempts=attempts)
     events = [event for event in files.read_events() if event["event"] == "round"]
     result = Result(
         run=files.directory,
@@ -243,7 +243,7 @@ def _finish(
         rounds=state.round,
         seconds=round(sum(event["seconds"] for event in events), 3),
         seeded=prepared.streams.seeded,
-        receipts=len(receipts),
+        receipts=len(published),
         rejected=sum(event["rejected"] for event in events),
         guarantees=cells(total),
     )

@@ -121,13 +121,21 @@ def _check_series(directory: Path, about: dict[str, Any], kind: str, planned: Se
     for path in run_directories(directory):
         if path.name not in wanted:
             raise FedveilError(f"{path}: a run that this command does not make; choose another --out")
-        if not RunFiles(path).about.is_file():
-            continue  # stopped before its first round
-        changed = changed_keys(resolve(RunFiles(path).spec).to_dict(), wanted[path.name].to_dict())
-        if changed:
-            raise FedveilError(
-                f"{path}: was made with another {changed[0]}; repeat the command as it was, or choose another --out"
-            )
+        check_begun(path, wanted[path.name], "repeat the command as it was")
+
+
+def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
+    """A run is what its own spec says; one that was made with other settings is never continued or shown.
+
+    A run that is to be calibrated was written down with the noise that was found for it.
+    """
+    if not RunFiles(path).about.is_file():
+        return  # stopped before its first round
+    solved = ("privacy.calibrate", "example.sigma", "upload.sigma", "server.sigma") if wanted.privacy.calibrate else ()
+    stored = resolve(RunFiles(path).spec)
+    changed = [words for words in changed_keys(stored.to_dict(), wanted.to_dict()) if not words.startswith(solved)]
+    if changed:
+        raise FedveilError(f"{path}: was made with another {changed[0]}; {remedy}, or choose another --out")
 
 
 def run_directories(directory: Path) -> list[Path]:
@@ -222,7 +230,8 @@ def _clear_beginning(path: Path) -> None:
         if all(entry == files.spec or entry.suffix == ".part" for entry in entries):
             for entry in entries:
                 entry.unlink()
-            files.checkpoints.rmdir()
+            if files.checkpoints.is_dir():
+                files.checkpoints.rmdir()
 
 
 def round_events(path: Path) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.words import SEEDED
 from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import disk_errors, write_whole
 from fedveil.experiment.series import (
@@ -30,7 +31,7 @@ from fedveil.experiment.series import (
 from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.summary import cell_name, chosen_cells, summarise
 from fedveil.report.plots import draw_sweep
-from fedveil.report.tables import SEEDED, csv_text, explanation, markdown_text, sweep_table
+from fedveil.report.tables import csv_text, explanation, markdown_text, sweep_table
 
 
 @dataclass(frozen=True)

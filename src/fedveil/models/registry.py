@@ -112,6 +112,12 @@ def check(model: object, input_shape: Sequence[int], classes: int, name: str) ->
                 f"model: {name} has {type(module).__name__} at '{path}', which torch can't vectorise over examples;"
                 " use LSTM"
             )
+    for path, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter.dtype not in (torch.float32, torch.float64):
+            raise FedveilError(
+                f"model: {name} has parameters of {str(parameter.dtype).removeprefix('torch.')} at '{path}'; sums of"
+                " clipped gradients would be rounded by more than the noise accounts for; use float32"
+            )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise FedveilError(f"model: {name} has no trainable parameter")
     _check_outputs(model, input_shape, classes, name)

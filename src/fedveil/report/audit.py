@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fedveil.core.words import rounded_up
+
 SEES = {
     "on_device": "every single gradient on the devices",
     "client": "every update on the devices",
@@ -31,13 +33,13 @@ def audit_lines(found: Mapping[str, Any]) -> list[str]:
         second = f"Nothing was promised against this view: {found['details']['reason']}."
     elif found["holds"]:
         second = (
-            f"That is within what is proved, ε ≤ {found['epsilon_verified']:.4g} {at}: the audit found nothing that"
-            " contradicts the promise."
+            f"That is within what is proved, ε ≤ {rounded_up(found['epsilon_verified'])} {at}: the audit found nothing"
+            " that contradicts the promise."
         )
     else:
         broken = found["refuted"]
         second = (
-            f"BROKEN: ε ≤ {broken['epsilon_verified']:.4g} was promised at δ = {broken['delta']:g}, and ε ≥"
+            f"BROKEN: ε ≤ {rounded_up(broken['epsilon_verified'])} was promised at δ = {broken['delta']:g}, and ε ≥"
             f" {broken['epsilon_lower']:.4g} was shown there; do not rely on this promise."
         )
     return [tried, second]

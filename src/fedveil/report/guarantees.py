@@ -10,15 +10,9 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from fedveil.core.words import rounded_up
+
 Cell = Mapping[str, Any]
-
-
-def rounded_up(epsilon: float) -> str:
-    """Four digits, never below the certificate."""
-    if epsilon <= 0 or not math.isfinite(epsilon):
-        return f"{epsilon:.4g}"
-    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
-    return f"{math.ceil(epsilon / unit - 1e-9) * unit:.4g}"
 
 
 def table_lines(title: str, guarantees: Sequence[Cell]) -> list[str]:
@@ -44,8 +38,7 @@ def _line(cell: Cell, shared: Sequence[str]) -> str:
 
 def _secondary(cell: Cell) -> list[str]:
     return [
-        f"  {'':19} ε = {other['epsilon'] if other['epsilon'] == 'inf' else format(other['epsilon'], '.4g'):8}"
-        f" {other['accountant']}: {other['note']}"
+        f"  {'':19} ε = {rounded_up(float(other['epsilon'])):8} {other['accountant']}: {other['note']}"
         for other in cell.get("secondary", ())
     ]
 
@@ -55,8 +48,8 @@ def client_lines(own: Mapping[str, Any]) -> list[str]:
     values = sorted(math.inf if value == "inf" else value for value in own["epsilon"])
     middle, untouched = values[len(values) // 2], sum(value == 0 for value in values)
     return [
-        f"clients' own {own['unit']} × {own['view']}: least ε = {values[0]:.4g}, median {middle:.4g},"
-        f" most {values[-1]:.4g}; {untouched} of {len(values)} have spent nothing"
+        f"clients' own {own['unit']} × {own['view']}: least ε = {rounded_up(values[0])}, median {rounded_up(middle)},"
+        f" most {rounded_up(values[-1])}; {untouched} of {len(values)} have spent nothing"
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.lines import Line2D
 from PIL import Image, ImageDraw, ImageFont
 
-from fedveil.report.guarantees import rounded_up
+from fedveil.core.words import rounded_up
 from fedveil.report.plots import COLOURS, MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
 
 Row = Mapping[str, Any]
@@ -157,9 +157,7 @@ def place_word(row: Row) -> str:
 
 
 def _epsilon(value: float | str | None) -> str:
-    if value is None:
-        return "–"
-    return "∞" if value == "inf" else rounded_up(float(value))
+    return "–" if value is None else rounded_up(float(value))
 
 
 def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:

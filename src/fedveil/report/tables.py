@@ -9,11 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedveil.report.guarantees import rounded_up
+from fedveil.core.words import rounded_up
 
 Row = Mapping[str, Any]
-
-SEEDED = "not private: seeded"
 
 
 def comparison_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
@@ -79,9 +77,7 @@ def _spent_of_promised(values: Mapping[str, Any]) -> str:
 
 
 def _epsilon(value: float | str | None) -> str:
-    if value is None:
-        return "–"
-    return "∞" if value == "inf" else rounded_up(float(value))
+    return "–" if value is None else rounded_up(float(value))
 
 
 def _claimed(row: Row) -> str:

@@ -15,7 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -71,14 +71,20 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
         with torch.no_grad():  # a thread's own setting
             return features(to_float(inputs))  # type: ignore[no-any-return]
 
+    with one_thread(), ThreadPoolExecutor(usable_cores()) as pool:
+        parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
+    return Examples(torch.cat(parts), examples.labels)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Several threads inside one small operation are slower than one; cores are used by several of us instead."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
+        yield
     finally:
         torch.set_num_threads(threads)
-    return Examples(torch.cat(parts), examples.labels)
 
 
 def usable_cores() -> int:

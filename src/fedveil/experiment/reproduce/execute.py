@@ -21,7 +21,7 @@ from fedveil.experiment.reproduce.plan import EpsilonOf, Plan, chosen, digest, m
 from fedveil.experiment.series import (
     Follower,
     Planned,
-    changed_keys,
+    check_begun,
     check_size,
     failures,
     going_on,
@@ -29,7 +29,7 @@ from fedveil.experiment.series import (
     prepared_with,
     run_all,
 )
-from fedveil.experiment.spec import Spec, resolve
+from fedveil.experiment.spec import resolve
 
 DEFAULT_OUT = Path("runs/reproduce")
 
@@ -92,7 +92,7 @@ def reproduce(
     planned = planned_runs(asked, epsilon_of)
     check_size(len(planned), workers)
     for run in {run.spec.to_toml(): run for run in planned}.values():
-        _check_begun(directory / "runs" / run.name, run.spec)
+        check_begun(directory / "runs" / run.name, run.spec, "remove it")
     bench = Bench(directory, loaded, epsilon_of, follower, workers, train)
     failed: list[str] = []
     with going_on(directory, follower):
@@ -151,14 +151,3 @@ def _check_ready(directory: Path, planned: Sequence[Planned], loaded: dict[str, 
     waiting = [run for run in planned if not RunFiles(directory / "runs" / run.name).about.is_file()]
     for spec in {digest(run.spec): run.spec for run in waiting if not run.spec.privacy.calibrate}.values():
         prepared_with(spec, None, loaded)
-
-
-def _check_begun(path: Path, wanted: Spec) -> None:
-    """A run is what its own spec says; one that was made with other settings is never continued or shown."""
-    if not RunFiles(path).about.is_file():
-        return
-    solved = ("privacy.calibrate", "example.sigma", "upload.sigma", "server.sigma") if wanted.privacy.calibrate else ()
-    stored = resolve(RunFiles(path).spec)
-    changed = [words for words in changed_keys(stored.to_dict(), wanted.to_dict()) if not words.startswith(solved)]
-    if changed:
-        raise FedveilError(f"{path}: was made with another {changed[0]}; remove it, or choose another --out")

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fedveil.core.words import SEEDED
 from fedveil.experiment.files import disk_errors, write_whole
 from fedveil.experiment.reproduce.bench import Bench
 from fedveil.experiment.reproduce.declare import Course, Leak, Scene, Shown
@@ -24,7 +25,7 @@ from fedveil.experiment.reproduce.plan import Plan
 from fedveil.experiment.series import Done
 from fedveil.report.reproduction_notes import copies_notes, left_out_notes, shown_rows
 from fedveil.report.reproductions import draw_courses, draw_table, guarantee_table, matrix, shortfalls
-from fedveil.report.tables import SEEDED, flat_csv, markdown_text
+from fedveil.report.tables import flat_csv, markdown_text
 from fedveil.runtimes.local import usable_cores
 
 HIDDEN = ("digits", "certified")

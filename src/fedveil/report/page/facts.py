@@ -79,6 +79,7 @@ class Run:
     claims: tuple[Cell, ...]
     rounds: tuple[Mapping[str, Any], ...]  # events, in order
     course: tuple[tuple[str, tuple[Point, ...]], ...]  # words of cells, (rounds done, ε)
+    course_spent: bool  # else it is what was promised
     budget: tuple[float, str] | None  # ε, and of which cell
     clients: Clients | None
     clips: tuple[str, ...]  # what is clipped where, in words

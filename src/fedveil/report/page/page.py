@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fedveil.core.words import SEEDED
 from fedveil.report.page.evidence import attacks, audits
 from fedveil.report.page.facts import Options, Run
 from fedveil.report.page.guarantees import guarantees
@@ -133,7 +134,7 @@ def _compared(runs: Sequence[Run]) -> Markup:
                 tag("a", run.name, href=f"#run{number}"),
                 run.method,
                 run.data,
-                f"{state}; not private: seeded" if run.seeded else state,
+                f"{state}; {SEEDED}" if run.seeded else state,
                 "–" if run.accuracy is None else f"{run.accuracy:.4f}",
                 *("–" if cell is None else epsilon_word(cell["epsilon"]) for cell in cells),
             ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fedveil.core.words import SEEDED
 from fedveil.report.page.facts import Cell, Options, Run
 from fedveil.report.page.markup import Markup, callout, join, listing, paragraph, table, tag
 from fedveil.report.page.words import (
@@ -30,7 +31,7 @@ def badges(run: Run) -> Markup:
     word, _ = status_words(run.status)
     found = [("good" if run.status.state == "finished" else "warn", word)]
     if not_private(run):
-        found.append(("bad", "not private: seeded" if run.seeded else "not private as it stands"))
+        found.append(("bad", SEEDED if run.seeded else "not private as it stands"))
     if run.cells is not None and all(cell["epsilon"] == "inf" for cell in run.cells):
         found.append(("bad", "no guarantee"))
     broken = [audit for audit in run.audits if audit.get("holds") is False]

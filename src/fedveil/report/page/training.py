@@ -60,7 +60,7 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
         Chart(
             f"{name}-epsilon",
             "ε over rounds",
-            "Promised for so many rounds." if options.release else "Verified: spent by the client with the most.",
+            "Verified: spent by the client with the most." if run.course_spent else "Promised for so many rounds.",
             "rounds",
             "ε",
             tuple(Line(words, values) for words, values in run.course),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fedveil.report.guarantees import rounded_up
+from fedveil.core.words import LEAKED, ONE_COPY, SEEDED, rounded_up
 from fedveil.report.page.facts import Cell, Run, Status
 
 WHO = {
@@ -18,15 +18,6 @@ WHO = {
 VIEWS = tuple(WHO)
 OF = {"record": "one record of one client", "client": "one whole client"}
 
-ONE_COPY = "speaks of one client's copy"
-"""How the caveat begins where other clients hold copies of a record."""
-
-SEEDED = "not private: seeded"
-"""The caveat of every cell of a seeded run."""
-
-LEAKED = "NOT private as it stands"
-"""How the accountant's caveat begins where a clipping bound is read from the data without noise."""
-
 
 def value_of(cell: Cell) -> float:
     return math.inf if cell["epsilon"] == "inf" else float(cell["epsilon"])
@@ -34,8 +25,7 @@ def value_of(cell: Cell) -> float:
 
 def epsilon_word(value: float | str) -> str:
     """Four digits, rounded up."""
-    number = math.inf if value == "inf" else float(value)
-    return "∞" if math.isinf(number) else rounded_up(number)
+    return rounded_up(float(value))
 
 
 def odds(epsilon: float, delta: float) -> float:
@@ -62,7 +52,7 @@ def odds_words(epsilon: float, delta: float) -> str:
 def void(cell: Cell) -> str:
     """Why a finite ε does not hold as it stands, in a few words; empty where it does."""
     if SEEDED in cell["caveats"]:
-        return "not private: seeded"
+        return SEEDED
     return "not private as it stands" if any(caveat.startswith(LEAKED) for caveat in cell["caveats"]) else ""
 
 

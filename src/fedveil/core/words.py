@@ -1,0 +1,24 @@
+"""Words that one part of the project says and another looks for, and numbers that must not be rounded down."""
+
+from __future__ import annotations
+
+import math
+
+SEEDED = "not private: seeded"
+"""The caveat of everything that a seed makes predictable."""
+
+LEAKED = "NOT private as it stands"
+"""How the accountant's caveat begins where a clipping bound is read from the data without noise."""
+
+ONE_COPY = "speaks of one client's copy"
+"""How the caveat begins where other clients hold copies of a record."""
+
+
+def rounded_up(epsilon: float) -> str:
+    """Four digits, never below the certificate."""
+    if math.isinf(epsilon):
+        return "∞"
+    if epsilon <= 0:
+        return f"{epsilon:.4g}"
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
+    return f"{math.ceil(epsilon / unit - 1e-9) * unit:.4g}"
