@@ -1,4 +1,4 @@
-"""Six hospitals train one model; no patient's record can be told from what they send.
+"""Six hospitals train one model; what they send says at most ε = 1 about one patient's record.
 
 The unit is one record, the adversary is the server (and so everyone who gets the model from it). Each hospital holds 71
 of the 426 training records. All of them take part in all rounds with all their records, so nothing is hidden by

@@ -85,6 +85,7 @@ def test_account_prints_the_table_and_the_claim_for_a_spec_and_what_was_spent_fo
     code, out, _ = call("account", "fed-cdp", *CANCER[:2], "--json")
     assert code == 0
     told = json.loads(out)
+    assert call("account", "fed-cdp", *CANCER[:2])[1].startswith("fed-cdp on cancer, 3 rounds: 100 clients with ")
     assert len(told["guarantees"]) == 10
     assert {"unit", "view", "relation", "epsilon", "delta", "accountant", "composition", "caveats"} <= set(
         told["guarantees"][0]
@@ -99,9 +100,10 @@ def test_account_prints_the_table_and_the_claim_for_a_spec_and_what_was_spent_fo
     assert len(told["per_client"]["epsilon"]) == 100
     assert len(told["promised"]) == 10
     code, out, _ = call("account", "here", "--all-accountants")
-    assert "spent" in out
     assert "clients' own record × server" in out
-    assert "RDP" in out
+    promised, spent = out.split("\nspent")
+    assert "RDP" in promised
+    assert "RDP" in spent
 
 
 def test_account_draws_epsilon_over_rounds(call: Any) -> None:
@@ -156,6 +158,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "--set", "data.name=atlantis"], "unknown data set 'atlantis'"),
     (["resume", "."], "not a run directory"),
     (["data", "fetch", "atlantis"], "unknown data set 'atlantis'"),
+    (["data", "show", "cancer", "--out", "x.foo"], "a picture is a PNG file, as in x.png"),
+    (["account", "fed-cdp", "--curve", "rounds", "--out", "somewhere"], "a picture is a PNG file, as in somewhere.png"),
     (["data", "show", "cancer", "--set", "data.split=official"], "'cancer' has no official test set"),
     (["data", "show", "cancer", "--partition", "slices"], "data.partition: kind must be one of"),
     (["frobnicate"], "No such command"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fedveil.accounting import Budget, calibrate, plan
-from fedveil.accounting.budget import charge, eligible, may_spend, round_cost, rounds_left, spent_delta, spent_epsilon
+from fedveil.accounting.budget import charge, may_spend, round_cost, rounds_left, spent_delta, spent_epsilon
 from fedveil.accounting.compose import Composition, certify
 from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
@@ -43,26 +43,6 @@ def test_the_round_that_would_exceed_does_not_run() -> None:
     assert spent_delta(spent, BUDGET) <= 1e-5 < spent_delta(charge(spent, cost), BUDGET)  # Geyer's form
     promised = plan(POISSON, POPULATION, 3, delta=1e-5, participation=rounds).of(Unit.RECORD, View.SERVER)
     assert promised.epsilon == spent_epsilon(spent, BUDGET)
-
-
-def test_asking_again_after_each_round_is_quick() -> None:
-    costs = [cost_of(BUDGET)] * 1000
-    spent = [costs[0]] * 1000
-    eligible(spent, costs, BUDGET)
-    for round in range(1, 4):
-        for client in range(round, 1000, 10):
-            spent[client] = charge(spent[client], costs[client])
-        found = eligible(spent, costs, BUDGET)
-        assert len(found) == 1000
-
-
-def test_exhausted_clients_are_left_out_and_others_go_on() -> None:
-    cost = cost_of(BUDGET)
-    full = cost
-    while may_spend(full, cost, BUDGET):
-        full = charge(full, cost)
-    assert eligible([full, cost, ()], [cost] * 3, BUDGET) == (1, 2)
-    assert eligible([full], [cost], BUDGET) == ()
 
 
 def test_against_a_hidden_cohort_every_round_costs_but_less() -> None:

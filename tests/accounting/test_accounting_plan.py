@@ -109,6 +109,16 @@ def test_without_noise_every_cell_is_infinite_and_says_why(silent: bool) -> None
     assert not spent.of(*SERVER).finite
 
 
+def test_a_delta_that_is_not_small_for_so_many_units_is_said_so() -> None:
+    large = plan(SMALL, POPULATION, 3, delta=1e-4)
+    said = "δ is not below one in 20,000, the number of records"
+    for cell in large.guarantees:
+        assert (said in cell.caveats) == (cell.unit is Unit.RECORD)
+    assert not any(said in cell.caveats for cell in plan(SMALL, POPULATION, 3, delta=1e-5).guarantees)
+    everybody = plan(SMALL, POPULATION, 3, delta=0.025).of(Unit.CLIENT, View.SERVER)
+    assert "δ is not below one in 40, the number of clients" in everybody.caveats
+
+
 def test_a_limit_counts_the_rounds_with_the_least_noise() -> None:
     """The noise falls from twice to half of σ over the rounds: a client may be drawn for the last five only."""
     assert SMALL.example is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,6 @@ from fedveil.accounting import losses, pictures, tradeoff
 from fedveil.accounting.compose import Term, certify, composition
 from fedveil.accounting.events import Step
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Population, View
-from fedveil.parts.cohorts import FixedSize
-from fedveil.zoo import FED_CDP
 
 LEVELS: npt.NDArray[np.float64] = np.linspace(0, 1, 101)
 
@@ -125,14 +121,6 @@ def test_bad_input_is_refused(call: object) -> None:
 
 
 def test_pictures_are_drawn(tmp_path: Path) -> None:
-    method = replace(FED_CDP, cohort=FixedSize(1))
-    rounds, curves = pictures.epsilon_over_rounds(method, Population((500, 500)), 3, delta=1e-5, points=4)
-    assert rounds == (1, 34, 67, 100)
-    assert curves[View.SERVER][-1] == pytest.approx(5.8998, abs=1e-3)
-    for path in (
-        pictures.draw_subsampled(tmp_path / "four.png"),
-        pictures.draw_epsilon(rounds, curves, tmp_path / "rounds.png", "Fed-CDP"),
-    ):
-        with Image.open(path) as picture:
-            assert picture.width > 600
-            assert len(picture.convert("RGB").getcolors(1 << 20) or []) > 10
+    with Image.open(pictures.draw_subsampled(tmp_path / "four.png")) as picture:
+        assert picture.width > 600
+        assert len(picture.convert("RGB").getcolors(1 << 20) or []) > 10

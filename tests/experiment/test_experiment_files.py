@@ -80,7 +80,7 @@ def test_the_file_is_synced_before_it_is_renamed_and_the_directory_after(
 def test_writing_into_a_missing_directory_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(FedveilError) as caught:
         write_whole(tmp_path / "nowhere" / "file", b"")
-    assert one_line(caught).endswith("No such file or directory")
+    assert one_line(caught) == f"{tmp_path}/nowhere/file: there is no directory {tmp_path}/nowhere"
 
 
 def test_errors_of_the_disk_name_the_file_or_else_the_place(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_directory_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path)
 
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
-    with pytest.raises(FedveilError, match="already exists"):
+    with pytest.raises(FedveilError, match="is a file, not a directory"):
         RunFiles(tmp_path / "run").create()
     with pytest.raises(FedveilError) as caught:
         RunFiles(tmp_path / "run" / "below").create()

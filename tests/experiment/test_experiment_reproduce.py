@@ -30,7 +30,7 @@ from fedveil.experiment.reproduce.execute import reproduce
 from fedveil.experiment.reproduce.geyer import EPSILON, allowed_rounds
 from fedveil.experiment.reproduce.papers import Printed, number, printed_tables
 from fedveil.experiment.reproduce.plan import chosen, digest, make_plan, planned_runs, run_name, settle
-from fedveil.experiment.reproduce.read import VerifiedEpsilon, after, final_accuracy, leak_value, reaching, succeeded
+from fedveil.experiment.reproduce.read import after, final_accuracy, leak_value, reaching, succeeded, verified_epsilon
 from fedveil.experiment.series import Done
 from fedveil.experiment.spec import resolve
 
@@ -151,7 +151,7 @@ def _cells(scale: Scale) -> list[Cell]:
     return [
         Cell("plain", "accuracy", Training("fedavg", TINY), final_accuracy, RECORD),
         Cell("Fed-CDP", "accuracy", Training("fed-cdp", TINY), final_accuracy, RECORD),
-        Cell("Fed-CDP", "ε", Setting("fed-cdp", TINY), VerifiedEpsilon(*RECORD), RECORD),
+        Cell("Fed-CDP", "ε", Setting("fed-cdp", TINY), verified_epsilon(*RECORD), RECORD, certified=True),
         Cell("wild", "accuracy", Training("fedavg", TINY | WILD), final_accuracy, RECORD, added=True),
     ]
 

@@ -15,7 +15,7 @@ from fedveil.experiment.reproduce.declare import RECORD, Cell, Reproduction, Sca
 from fedveil.experiment.reproduce.execute import reproduce
 from fedveil.experiment.reproduce.fed_cdp import BETTER, DATA, VERIFIED
 from fedveil.experiment.reproduce.papers import Printed, printed_tables
-from fedveil.experiment.reproduce.read import VerifiedEpsilon, final_accuracy
+from fedveil.experiment.reproduce.read import final_accuracy, verified_epsilon
 from fedveil.experiment.spec import resolve
 from fedveil.parts.batches import FullBatch, PoissonBatch
 
@@ -33,7 +33,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> str:
         for row, source in (("Fed-CDP", "fed-cdp"), ("other", "fed-cdp-decay"))
         for column, work, read in (
             ("accuracy", Training(source, COPIED), final_accuracy),
-            ("ε", Setting(source, COPIED), VerifiedEpsilon(*RECORD)),
+            ("ε", Setting(source, COPIED), verified_epsilon(*RECORD)),
         )
     ]
     words = {"small": "tiny", "paper": "tiny"}

@@ -149,7 +149,9 @@ def test_the_file_beats_the_method_and_the_task(tmp_path: Path) -> None:
 def test_overrides_beat_the_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[stop]\nrounds = 2\n[local]\nsteps = 9\n")
-    spec = resolve(file, {"stop.rounds": 5, "local.rate": {"kind": "linear", "start": 1, "end": 0.5}})
+    spec = resolve(
+        file, {"method": "fed-cdp", "stop.rounds": 5, "local.rate": {"kind": "linear", "start": 1, "end": 0.5}}
+    )
     assert (spec.method.rounds, spec.method.local.steps, spec.method.local.rate) == (5, 9, Linear(1.0, 0.5))
 
 
@@ -222,7 +224,8 @@ def test_the_file_says_everything() -> None:
         ("missing.toml", None, "can't be read (No such file or directory)"),
         ("broken.toml", b"a = [", "not a TOML file"),
         ("latin.toml", b'method = "\xe9"', "not a TOML file"),
-        ("directory.toml", "", "can't be read"),
+        ("directory.toml", "", "a directory, and not a run"),
+        ("empty.toml", b"", 'names no method; say which, as in method = "fed-cdp"'),
     ],
 )
 def test_a_file_that_is_no_spec_is_refused_in_one_line(
@@ -241,12 +244,14 @@ def test_a_file_that_is_no_spec_is_refused_in_one_line(
 
 
 def test_a_word_that_is_neither_method_nor_file_lists_the_methods() -> None:
-    with pytest.raises(FedveilError, match=r"^fedfoo: neither a method \(fedsgd, fedavg, .*\) nor a spec file$"):
+    with pytest.raises(
+        FedveilError, match=r"^fedfoo: neither a method \(fedsgd, fedavg, .*\) nor a spec file or a run$"
+    ):
         resolve("fedfoo")
 
 
 def test_an_unknown_key_in_a_file_is_refused_with_those_that_exist(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text("[dat]\nname = 'mnist'\n")
+    (tmp_path / "mine.toml").write_text("method = 'fedavg'\n[dat]\nname = 'mnist'\n")
     with pytest.raises(FedveilError, match=r"^dat: unknown key; there are method, data, model, evaluation, "):
         resolve(tmp_path / "mine.toml")
 

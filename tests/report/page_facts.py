@@ -79,7 +79,6 @@ def make_run(**changes: Any) -> Run:
         name="mine",
         method="fed-cdp",
         paper="Wei et al. 2021",
-        summary="noise on the client",
         data="cancer",
         data_words="measurements",
         clients_words="3 clients with 100 records each",

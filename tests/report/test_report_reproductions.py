@@ -24,7 +24,7 @@ def cell(row: str, column: str, paper: Any, ours: Any, **more: Any) -> dict[str,
     plain = {
         "deviation": None, "words": "", "runs": 1, "seeds": 1, "failed": 0, "added": False, "digits": 3,
         "place": "record × server", "delta": 1e-5, "claimed": 0.8, "verified": 5.9, "promised": 5.9,
-        "relation": "add-or-remove", "copies": 1, "together": None, "certified": False,
+        "relation": "add-or-remove", "copies": 1, "together": None, "certified": False, "leaks": False,
     }  # fmt: skip
     return {"row": row, "column": column, "paper": paper, "ours": ours, **plain, **more}
 

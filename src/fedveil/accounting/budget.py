@@ -7,7 +7,7 @@ each round is a comparison of two numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -128,21 +128,6 @@ def may_spend(spent: Composition, cost: Composition, budget: Budget) -> bool:
     The same question for a hidden cohort: whether one more round may run at all.
     """
     return within(charge(spent, cost), budget)
-
-
-def eligible(spent: Sequence[Composition], costs: Sequence[Composition], budget: Budget) -> tuple[int, ...]:
-    """The clients that may take part in the next round. Alike clients are asked once; nobody left is an empty tuple."""
-    if len(spent) != len(costs):
-        raise FedveilError(f"budget: {len(spent)} clients' spending, but {len(costs)} costs")
-    known: dict[tuple[int, int], bool] = {}
-    found = []
-    for client, (mine, cost) in enumerate(zip(spent, costs, strict=True)):
-        key = (id(mine), id(cost))
-        if key not in known:
-            known[key] = may_spend(mine, cost, budget)
-        if known[key]:
-            found.append(client)
-    return tuple(found)
 
 
 def rounds_left(spent: Composition, cost: Composition, budget: Budget) -> int:

@@ -74,11 +74,6 @@ def composition(*terms: Term) -> Composition:
     return (Term(merge(certain)), *found) if certain else tuple(found)
 
 
-def repeat(parts: Composition, times: int) -> Composition:
-    """The same again and again."""
-    return composition(*(Term(term.steps, term.chance, term.times * times) for term in parts))
-
-
 def covers(first: Composition, second: Composition) -> bool:
     """Whether `first` surely reveals at least as much as `second`: the same mechanisms, each as often and as strong."""
     if len(first) != len(second):

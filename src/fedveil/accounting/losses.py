@@ -156,64 +156,6 @@ def seen_draw(pld: library.PrivacyLossDistribution, chance: float) -> library.Pr
     return pld.compute_mixture(library.identity(value_discretization_interval=interval), chance)
 
 
-def hidden_draw(pld: library.PrivacyLossDistribution, chance: float) -> library.PrivacyLossDistribution:
-    """One hidden draw decides a whole composition (P, Q): the pair (1−p)Q + pP against Q, in both directions.
-
-    A loss l becomes log(1 − p + p·e^l) (`remove`) and −log(1 − p + p·e^(−l)) (`add`). In divergences, exactly:
-
-    - remove: H_ε((1−p)Q + pP ‖ Q) = p·H_a(P ‖ Q), e^a = (e^ε − 1 + p)/p;
-    - add: H_ε(Q ‖ (1−p)Q + pP) = c·H_b(Q ‖ P), c = 1 − e^ε(1−p), e^b = p·e^ε/c, and 0 where c ≤ 0.
-
-    Both grow with the divergence on the right, so a pessimistic (P, Q) stays pessimistic; the result is put back on
-    the grid by connecting the dots. Holds only where *not* being drawn looks like Q: a unit that is left out whole,
-    with noise that is added whether it is there or not.
-    """
-    _check_chance(chance)
-    if chance == 1:
-        return pld
-    remove, add = (_floored(direction) for direction in directions(pld))
-    interval = remove.interval
-    least = math.floor(math.log1p(-chance) / interval)
-
-    top = math.ceil(_log_mix(chance, float(remove.losses[-1])) / interval) + 1
-    epsilons = np.arange(least, top + 1) * interval
-    inner = (np.expm1(epsilons) + chance) / chance
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shifted = np.where(inner > 0, np.log(np.maximum(inner, 1e-300)), -np.inf)
-    removed = np.where(inner > 0, chance * remove.deltas(shifted), -np.expm1(epsilons))
-    removed = np.maximum(removed, -np.expm1(epsilons))  # 1 − e^ε is a lower bound of every divergence
-
-    highest = math.ceil(-math.log1p(-chance) / interval)
-    epsilons = np.arange(math.floor(-_log_mix(chance, -float(add.losses[0])) / interval) - 1, highest + 1) * interval
-    share = -np.expm1(epsilons + math.log1p(-chance))
-    safe = np.maximum(share, 1e-300)
-    added = np.where(share > 0, share * add.deltas(math.log(chance) + epsilons - np.log(safe)), 0.0)
-    added = np.maximum(added, -np.expm1(epsilons))
-    return library.PrivacyLossDistribution(
-        _connect(removed, least, interval), _connect(added, round(float(epsilons[0]) / interval), interval)
-    )
-
-
-def _floored(direction: Direction) -> Direction:
-    """Losses below −12 raised to −12, which costs at most e^(−12) of mass, because e^(−loss) would magnify rounding."""
-    floor = max(0, math.floor(-12 / direction.interval) - direction.lower)
-    if floor == 0 or floor >= len(direction.masses):
-        return direction
-    masses = direction.masses[floor:].copy()
-    masses[0] += direction.masses[:floor].sum()
-    return Direction(direction.lower + floor, direction.interval, masses, direction.infinite)
-
-
-def _log_mix(chance: float, loss: float) -> float:
-    """log(1 − p + p·e^loss)"""
-    return float(np.logaddexp(math.log1p(-chance), math.log(chance) + loss))
-
-
-def _connect(deltas: Values, lower: int, interval: float) -> pld_pmf.PLDPmf:
-    falling = np.maximum.accumulate(np.clip(deltas, 0.0, 1.0)[::-1])[::-1]
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, lower, lower + len(falling) - 1, falling)
-
-
 def _check_chance(chance: float) -> None:
     if not 0 < chance <= 1:
         raise FedveilError(f"sampling rate: must be above 0 and at most 1, not {chance}")

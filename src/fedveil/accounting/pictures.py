@@ -1,20 +1,16 @@
-"""Pictures of guarantees: trade-off curves, and ε over the rounds of a training."""
+"""Pictures of trade-off curves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fedveil.accounting import tradeoff
-from fedveil.accounting.plan import plan
 from fedveil.accounting.tradeoff import Curve
-from fedveil.core.types import Population, Unit, View
-from fedveil.method import Method
 
 
 def _figure(title: str, across: str, up: str) -> tuple[Figure, Axes]:
@@ -49,40 +45,3 @@ def draw_subsampled(path: Path, mean: float = 1.8, rate: float = 0.35) -> Path:
         f"C_p(f), p = {rate:g}": tradeoff.subsampled(base, rate),
     }
     return draw_curves(curves, path, f"Subsampling a trade-off function, p = {rate:g}")
-
-
-def epsilon_over_rounds(
-    method: Method,
-    population: Population,
-    layers: int,
-    *,
-    delta: float,
-    unit: Unit = Unit.RECORD,
-    points: int = 20,
-) -> tuple[tuple[int, ...], dict[View, tuple[float, ...]]]:
-    """ε of every view after some of the rounds; for views that see who takes part, of a client in every round."""
-    rounds = sorted({int(r) for r in np.linspace(1, method.rounds, min(points, method.rounds))})
-    found: dict[View, list[float]] = {view: [] for view in View}
-    for count in rounds:
-        table = plan(method, population, layers, delta=delta, rounds=count)
-        for view in View:
-            found[view].append(table.of(unit, view).epsilon)
-    return tuple(rounds), {view: tuple(values) for view, values in found.items()}
-
-
-def draw_epsilon(rounds: Sequence[int], curves: Mapping[View, Sequence[float]], path: Path, title: str) -> Path:
-    """ε over rounds, one line per view; views with the same values share a line, unprotected ones are named."""
-    figure, axes = _figure(title, "rounds", "ε")
-    lines: dict[tuple[float, ...], list[str]] = {}
-    for view, values in curves.items():
-        lines.setdefault(tuple(values), []).append(str(view))
-    for values, names in lines.items():
-        label = ", ".join(names)
-        if np.isfinite(values).any():
-            axes.plot(rounds, values, marker=".", label=label)
-        else:
-            axes.plot([], [], " ", label=f"{label}: ∞")
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    figure.savefig(path, dpi=150)
-    return path

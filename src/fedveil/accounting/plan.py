@@ -216,7 +216,7 @@ def _setting(
     held = NO_COPIES if copies == 1 else f"a record is held by at most {copies} clients and counted once for each"
     caveats = (*((SEEDED,) if seeded else ()), condition, SINGLE_PRECISION, PUBLIC_COUNTS, held)
     crowd = Crowd(population.clients, limited, isinstance(method.personal, Attention))
-    return Setting(delta, crowd, copies, caveats, secondary, strict)
+    return Setting(delta, crowd, copies, caveats, secondary, strict, sum(population.records))
 
 
 def _check(

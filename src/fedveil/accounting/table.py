@@ -32,6 +32,14 @@ class Setting:
     caveats: tuple[str, ...]
     secondary: bool
     strict: bool = False
+    records: int = 0  # of all clients together
+
+    def stated(self, unit: Unit) -> tuple[str, ...]:
+        """What holds for every cell of the unit."""
+        units = self.records if unit is Unit.RECORD else self.crowd.clients
+        if self.delta * units < 1:
+            return self.caveats
+        return (*self.caveats, f"δ is not below one in {units:,}, the number of {unit}s")
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -
             setting.delta,
             certified.accountant,
             compose.describe(route.parts),
-            setting.caveats + route.caveats + ((f"{GROUP} {route.group}",) if route.group > 1 else ()),
+            setting.stated(unit) + route.caveats + ((f"{GROUP} {route.group}",) if route.group > 1 else ()),
             certified.reason,
         )
         if setting.secondary:
@@ -137,7 +145,7 @@ def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -
         return best
     reason = "; ".join(dict.fromkeys(reasons))
     return Guarantee(
-        unit, view, Relation.ADD_OR_REMOVE, math.inf, setting.delta, "none", "none", setting.caveats, reason
+        unit, view, Relation.ADD_OR_REMOVE, math.inf, setting.delta, "none", "none", setting.stated(unit), reason
     )
 
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from fedveil.cli.options import json_option, keep_option, out_option, parse_settings, settings_option, workers_option
+from fedveil.cli.options import (
+    json_option,
+    keep_option,
+    parse_settings,
+    picture_option,
+    settings_option,
+    workers_option,
+)
 
 
 @click.command("attack")
@@ -21,7 +28,13 @@ from fedveil.cli.options import json_option, keep_option, out_option, parse_sett
     help="What the adversary sees: each example's gradient, or the update before or after it is sent.",
 )
 @settings_option
-@click.option("--attack", "name", default="strongest", show_default=True, help="cpl, dlg, idlg, inverting-gradients …")
+@click.option(
+    "--attack",
+    "name",
+    default="strongest",
+    show_default=True,
+    help="Or: cpl, dlg, idlg, inverting-gradients, balanced, smooth, informed.",
+)
 @click.option(
     "--with", "changes", multiple=True, metavar="KEY=VALUE", help="Change a part of the attack: seed=uniform."
 )
@@ -33,7 +46,7 @@ from fedveil.cli.options import json_option, keep_option, out_option, parse_sett
 @click.option("--seeds", type=int, default=1, show_default=True, help="Repeat the attack with so many different seeds.")
 @click.option("--looks", type=int, default=1, show_default=True, help="See the same records so often, and average.")
 @click.option("--threshold", type=float, default=0.1, show_default=True, help="RMSE below which an attack succeeds.")
-@out_option("Draw the first victims' reconstructions into this PNG file.")
+@picture_option("Draw the first victims' reconstructions into this PNG file.")
 @workers_option
 @keep_option
 @json_option

@@ -20,10 +20,16 @@ from fedveil.cli.options import json_option, keep_option, parse_settings, settin
     show_default=True,
     help="What the adversary sees.",
 )
-@click.option("--unit", type=click.Choice(["record", "client"]), default="record", show_default=True)
+@click.option(
+    "--unit",
+    type=click.Choice(["record", "client"]),
+    default="record",
+    show_default=True,
+    help="What is guessed.",
+)
 @click.option("--canaries", type=int, help="Default: 1000, or all clients where there are fewer.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound.")
-@click.option("--seed", type=int, help="Reproducible.")
+@click.option("--seed", type=int, help="Of canaries, noise and guesses, to repeat an audit; default: none.")
 @workers_option
 @keep_option
 @json_option

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option, out_option, parse_settings, settings_option
+from fedveil.cli.options import json_option, parse_settings, picture_option, settings_option
 
 
 @click.group("data")
@@ -50,7 +50,7 @@ def data_fetch_command(name: str) -> None:
 @click.option("--records", type=int, help="Records per client.")
 @click.option("--partition", help="shards, random, dirichlet or copy.")
 @settings_option
-@out_option("The picture; default: NAME-PARTITION.png.")
+@picture_option("The picture; default: NAME-PARTITION.png.")
 def data_show_command(
     name: str,
     clients: int | None,

@@ -33,6 +33,17 @@ def out_option(help: str) -> Callable[[Command], Command]:
     return click.option("--out", type=click.Path(path_type=Path), help=help)
 
 
+def picture_option(help: str) -> Callable[[Command], Command]:
+    return click.option("--out", type=click.Path(path_type=Path), callback=_picture, help=help)
+
+
+def _picture(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Anything else would be drawn under another name, or not at all."""
+    if path is not None and path.suffix.lower() != ".png":
+        raise click.BadParameter(f"{path}: a picture is a PNG file, as in {path.with_suffix('.png')}")
+    return path
+
+
 def cell_options(help: str) -> Callable[[Command], Command]:
     """--unit and --view, for a cell of the privacy table."""
     units, views = (

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fedveil.cli.options import json_option, out_option, parse_settings, settings_option
+from fedveil.cli.options import json_option, out_option, parse_settings, picture_option, settings_option
 
 
 @click.command("account")
@@ -17,7 +17,7 @@ from fedveil.cli.options import json_option, out_option, parse_settings, setting
 @click.option("--delta", type=float, help="δ of every cell; default: the spec's.")
 @click.option("--all-accountants", is_flag=True, help="RDP and central-limit values beside the certificate.")
 @click.option("--curve", type=click.Choice(["rounds"]), help="Draw ε over rounds for every view.")
-@out_option("The picture of --curve; default: NAME-epsilon.png.")
+@picture_option("The picture of --curve; default: NAME-epsilon.png.")
 @json_option
 def account_command(
     source: str,
@@ -41,7 +41,7 @@ def account_command(
         click.echo(json.dumps(found.to_dict()))
         return
     told = found.to_dict()
-    lines = table_lines("promised", told.get("promised", told["guarantees"]))
+    lines = [found.title, *table_lines("promised", told.get("promised", told["guarantees"]))]
     if "per_client" in told:
         lines += table_lines("spent", told["guarantees"]) + client_lines(told["per_client"])
     click.echo("\n".join(lines + claim_lines(told["claimed"])))
@@ -54,14 +54,23 @@ def account_command(
 @settings_option
 @click.option("--epsilon", type=float, required=True, help="The target ε.")
 @click.option("--delta", type=float, help="δ; default: the spec's.")
-@click.option("--unit", type=click.Choice(["record", "client"]), default="record", show_default=True)
+@click.option(
+    "--unit", type=click.Choice(["record", "client"]), default="record", show_default=True, help="What is hidden."
+)
 @click.option(
     "--view",
     type=click.Choice(["on_device", "client", "server", "peer", "released"]),
     default="server",
     show_default=True,
+    help="From whom.",
 )
-@click.option("--solve", type=click.Choice(["noise", "rounds", "cohort"]), default="noise", show_default=True)
+@click.option(
+    "--solve",
+    type=click.Choice(["noise", "rounds", "cohort"]),
+    default="noise",
+    show_default=True,
+    help="The smallest σ, the most rounds or the largest cohort.",
+)
 @out_option("Write the spec with the answer to this file.")
 @json_option
 def calibrate_command(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from fedveil.cli.options import out_option
+from fedveil.cli.options import picture_option
 
 
 @click.command("show")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@out_option("The picture; default: RUN-course.png, or course.png for several runs.")
+@picture_option("The picture; default: RUN-course.png, or course.png for several runs.")
 def show_command(runs: tuple[Path, ...], out: Path | None) -> None:
     """Draw accuracy, loss, update norms and what else rounds tell, for finished and unfinished runs."""
     from fedveil.experiment.course import show

@@ -24,7 +24,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 class Purpose(StrEnum):
     """What a stream is for; each purpose has a key of its own."""
 
-    PARTITION = "partition"
     INITIAL = "initial model"
     COHORT = "cohort"
     BATCH = "batch"

@@ -110,7 +110,7 @@ def attack(
     a run is kept in its directory, for its report, with the first victims' records as pictures, unless `keep` is false.
     """
     begun = time.perf_counter()
-    for name, value in (("--seeds", seeds), ("--looks", looks)):
+    for name, value in (("--seeds", seeds), ("--looks", looks), ("--iterations", iterations)):
         if value < 1:
             raise FedveilError(f"{name}: must be at least 1, not {value}")
     if not threshold > 0:

@@ -35,6 +35,8 @@ def disk_errors(where: Path) -> Iterator[None]:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that a reader (or a crash) sees the old one or the new one, and sync it to the disk."""
+    if not path.parent.is_dir():
+        raise FedveilError(f"{path}: there is no directory {path.parent}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with disk_errors(path):
         try:
@@ -105,7 +107,9 @@ class RunFiles:
     def create(self) -> None:
         """Make the directory; refuse one that already holds something."""
         with disk_errors(self.directory):
-            if self.directory.exists() and (not self.directory.is_dir() or any(self.directory.iterdir())):
+            if self.directory.exists() and not self.directory.is_dir():
+                raise FedveilError(f"{self.directory}: is a file, not a directory; choose another --out")
+            if self.directory.exists() and any(self.directory.iterdir()):
                 raise FedveilError(f"{self.directory}: already exists and is not empty; choose another --out")
             self.checkpoints.mkdir(parents=True, exist_ok=True)
 
@@ -128,6 +132,13 @@ class RunFiles:
         if not isinstance(content, dict):
             raise FedveilError(f"{path}: can't be read (not a table)")
         return content
+
+    def read_spec(self) -> str:
+        """The spec as it was written down."""
+        try:
+            return self.spec.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FedveilError(f"{self.spec}: can't be read ({error})") from None
 
     def initial(self) -> int | None:
         """The seed of the run's network, so that what is never trained stays what it was; older runs lack it."""

@@ -63,11 +63,16 @@ def set_dotted(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """`key=value` from the command line; the value is read as TOML, or else taken as a plain word."""
+    """`key=value` from the command line; the value as `parse_value` reads it."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise FedveilError(f"--set {text}: expected key=value")
+    return key.strip(), parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    """Read as TOML, or else taken as a plain word."""
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
+        return text.strip()

@@ -17,6 +17,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
 from fedveil.core.words import ONE_COPY, rounded_up
 from fedveil.experiment.budget import excludes
+from fedveil.experiment.described import clients_words
 from fedveil.experiment.files import RunFiles, disk_errors
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import prepare
@@ -34,6 +35,13 @@ class Account:
     promised: Table
     spent: Table | None
     claims: tuple[Claim, ...]
+
+    @property
+    def title(self) -> str:
+        """What is accounted for."""
+        spec = self.terms.spec
+        whose = clients_words(spec, self.terms)
+        return f"{spec.base} on {spec.data.name}, {spec.method.rounds:,} rounds: {whose}"
 
     def to_dict(self) -> dict[str, Any]:
         """`guarantees` is what was spent where something ran, else what is promised."""
@@ -72,14 +80,14 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Accou
     if not files.ledger.is_file():
         raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
     with Ledger(files.ledger) as ledger:
-        ledger.check(files.spec.read_text(encoding="utf-8"))
+        ledger.check(files.read_spec())
         terms = _terms_of(files, ledger)
         ledger.check_covers(files.published_rounds())
         receipts, rounds = ledger.receipts(), ledger.rounds()
     delta = terms.spec.privacy.delta if delta is None else delta
     done = 1 + max((round for round, _, _ in rounds), default=-1)
     promise = promised(terms, delta=delta, secondary=secondary)
-    total = spent(terms, receipts, done, delta, attempts=[round for round, _, _ in rounds])
+    total = spent(terms, receipts, done, delta, [round for round, _, _ in rounds], secondary)
     return Account(files.directory.name, terms, promise, total, claimed(terms, delta))
 
 
@@ -119,7 +127,12 @@ def promised(terms: Terms, *, delta: float, rounds: int | None = None, secondary
 
 
 def spent(
-    terms: Terms, receipts: Sequence[Receipt], rounds: int, delta: float, attempts: Sequence[int] | None = None
+    terms: Terms,
+    receipts: Sequence[Receipt],
+    rounds: int,
+    delta: float,
+    attempts: Sequence[int] | None = None,
+    secondary: bool = False,
 ) -> Table:
     """The table of what really ran; `attempts` are all rounds that were begun, repeated ones as often as they were."""
     return _stating_copies(
@@ -133,6 +146,7 @@ def spent(
             attempts=attempts,
             copies=copies,
             seeded=terms.seeded,
+            secondary=secondary,
             excluding=excludes(terms),
             strict=terms.spec.privacy.strict,
         ),

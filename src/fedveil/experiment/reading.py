@@ -72,7 +72,7 @@ def read_run(directory: Path) -> Reading:
     if not files.spec.is_file():
         raise FedveilError(f"{directory}: not a run directory (spec.toml is missing)")
     spec = resolve(files.spec)
-    found = Reading(files, spec, files.spec.read_text(encoding="utf-8"))
+    found = Reading(files, spec, files.read_spec())
     if files.about.is_file():
         files.check()  # another format is not guessed at
         found.about = files.read_json(files.about)

@@ -113,7 +113,6 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
         name=name,
         method=spec.base,
         paper=entry.paper,
-        summary=entry.summary,
         data=spec.data.name,
         data_words=str(found.about.get("data", "")),
         clients_words=clients_words(spec, terms),

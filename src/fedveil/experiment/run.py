@@ -112,7 +112,7 @@ def resume(
 def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter: Reporter) -> Result:
     try:
         with Ledger(files.ledger) as ledger, runtime:
-            ledger.pin(files.spec.read_text(encoding="utf-8"))
+            ledger.pin(files.read_spec())
             ledger.pin(pinned(prepared), "terms")
             return _train_rounds(prepared, files, ledger, runtime, reporter)
     except KeyboardInterrupt:

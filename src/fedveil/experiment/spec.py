@@ -129,6 +129,8 @@ def read_settings(source: str | Path | Mapping[str, Any], overrides: Mapping[str
     told = _read(source)
     for key, value in (overrides or {}).items():
         told = set_dotted(told, key, value)
+    if "method" not in told and not isinstance(source, Mapping):
+        raise FedveilError(f'{source}: names no method; say which, as in method = "fed-cdp"')
     return told
 
 
@@ -139,7 +141,9 @@ def _read(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
         return {"method": str(source)}
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
-        raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file")
+        raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file or a run")
+    if path.is_dir():
+        raise FedveilError(f"{path}: a directory, and not a run (run.json is missing)")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -17,6 +16,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.words import SEEDED
 from fedveil.data.dataset import Dataset
 from fedveil.experiment.files import disk_errors, write_whole
+from fedveil.experiment.layers import parse_value
 from fedveil.experiment.series import (
     Follower,
     check_size,
@@ -65,7 +65,7 @@ def parse_axis(text: str) -> Axis:
     parts = [part.strip() for part in _split(values)]
     if not equals or not all(key.strip().split(".")) or not all(parts):
         raise FedveilError(f"--over {text}: expected key=value,value,… without empty values")
-    return Axis(key.strip(), tuple(map(_value, parts)))
+    return Axis(key.strip(), tuple(map(parse_value, parts)))
 
 
 def _split(text: str) -> list[str]:
@@ -83,13 +83,6 @@ def _split(text: str) -> list[str]:
         else:
             parts[-1] += letter
     return parts
-
-
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def sweep(

@@ -10,7 +10,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from fedveil.core.words import rounded_up
+from fedveil.core.words import LEAKED, rounded_up
 
 Cell = Mapping[str, Any]
 
@@ -31,8 +31,11 @@ def _line(cell: Cell, shared: Sequence[str]) -> str:
     if cell["epsilon"] == "inf":
         value, words = "ε = ∞", [cell["reason"]]
     else:
-        value, words = f"ε = {rounded_up(cell['epsilon'])}", [cell["composition"], cell["relation"], cell["accountant"]]
-        words += [caveat for caveat in cell["caveats"] if caveat not in shared]
+        own = [caveat for caveat in cell["caveats"] if caveat not in shared]
+        leaks = [caveat for caveat in own if caveat.startswith(LEAKED)]
+        value = f"ε = {rounded_up(cell['epsilon'])}"
+        words = [*leaks, cell["composition"], cell["relation"], cell["accountant"]]
+        words += [caveat for caveat in own if caveat not in leaks]
     return f"  {cell['unit']:7}× {cell['view']:10} {value:12} {'; '.join(words)}"
 
 

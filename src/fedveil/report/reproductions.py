@@ -48,15 +48,17 @@ def matrix(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 def guarantee_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]] | None:
     """Claimed and verified ε, one line for all columns of a row that agree; None where no cell has an ε.
 
-    "all" stands only where every column of the row has run.
+    "all" stands only where every column of the row has run. δ is told where it is not the same everywhere.
     """
     lines = []
+    several = len({row["delta"] for row in rows if row["delta"] is not None}) > 1
     for name in dict.fromkeys(row["row"] for row in rows if row["place"] is not None):
         mine = [row for row in rows if row["row"] == name]
         alike: dict[tuple[str, str, str], list[str]] = {}
         for row in mine:
             if row["place"] is not None:
-                key = (claimed_word(row), verified_word(row), place_word(row))
+                delta = f", δ = {row['delta']:g}" if several else ""
+                key = (claimed_word(row), verified_word(row), place_word(row) + delta)
                 alike.setdefault(key, []).append(row["column"])
         every = len(alike) == 1 and all(row["runs"] for row in mine)
         for (claimed, verified, place), columns in alike.items():
@@ -142,7 +144,8 @@ def number_word(value: float, digits: int) -> str:
 
 def verified_word(row: Row) -> str:
     spent, promised = _epsilon(row["verified"]), _epsilon(row["promised"])
-    return spent if spent == promised or promised == "–" else f"{spent} of {promised}"
+    words = spent if spent == promised or promised == "–" else f"{spent} of {promised}"
+    return f"{words} (not private: bare median)" if row["leaks"] else words
 
 
 def claimed_word(row: Row) -> str:
@@ -194,7 +197,9 @@ def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
         )  # fmt: skip
         every += [row["ours"] for _, row in ours] + [number for _, number in theirs]
         handles.append(Line2D([], [], linewidth=1.8, marker=marker, markersize=6, **look))
-    handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, color="0.35", markerfacecolor="none"))
+    if any(isinstance(row["paper"], int | float) for row in rows):
+        handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, color="0.35", markerfacecolor="none"))
+        names.append("hollow: the paper's")
     tidy(axes, "", value)
     axes.set_xticks(range(len(columns)), columns)
     if sum(map(len, columns)) > 60:
@@ -202,7 +207,7 @@ def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
     if value != "accuracy" and spans_a_decade([number for number in every if math.isfinite(number)]):
         axes.set_yscale("log")
         plain_ticks(axes, "y")
-    legend_below(figure, handles, [*names, "hollow: the paper's"])
+    legend_below(figure, handles, names)
     figure.savefig(path)
 
 

@@ -39,7 +39,10 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
 def main() -> None:
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not end up among the replies
-    serve(sys.stdin.buffer, replies)
+    try:
+        serve(sys.stdin.buffer, replies)
+    except BrokenPipeError:  # the parent was killed in the midst of a call; nobody is left to tell
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -58,17 +58,14 @@ class Leak:
 
 Work = Training | Setting | Leak
 
-ReadRun = Callable[[Done, Prepared], Value]
-ReadSetting = Callable[[Prepared], Value]
-ReadLeak = Callable[[Mapping[str, Any]], Value]
-
 
 @dataclass(frozen=True)
 class Cell:
     """One place of a table. `read` takes the value from the work: a finished run, a setting, or an attack's result.
 
     `place` is the unit × view that the claimed and the verified ε of the cell speak of; None where ε says nothing
-    about the value. `added` marks what the paper does not have, for comparison.
+    about the value. `added` marks what the paper does not have, for comparison; `certified` a value that is a verified
+    ε itself, which is never rounded down.
     """
 
     row: str
@@ -78,6 +75,7 @@ class Cell:
     place: Place | None = None
     digits: int = 4
     added: bool = False
+    certified: bool = False
 
 
 ReadEvent = Callable[[Mapping[str, Any]], float | None]

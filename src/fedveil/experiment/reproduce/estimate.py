@@ -9,8 +9,6 @@ from fedveil.experiment.reproduce.catalogue import catalogue
 from fedveil.experiment.reproduce.declare import Leak, Scale
 from fedveil.experiment.reproduce.plan import Plan, make_plan, run_name, settle
 from fedveil.experiment.spec import Spec, resolve
-from fedveil.parts.batches import FullBatch
-from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.report.several import duration
 
 MICROSECONDS = {"mnist": 35.0, "cifar10": 450.0, "lfw": 500.0, "adult": 12.0, "cancer": 8.0}
@@ -39,24 +37,14 @@ def seconds(plan: Plan) -> float:
 def _training(spec: Spec) -> float:
     method, data = spec.method, spec.data
     records = data.records or 500
-    batch = records if isinstance(method.batch, FullBatch) else method.batch.declared(records)
-    work = _cohort(spec) * method.rounds * method.local_steps(records) * batch
+    cohort, batch = method.cohort.divisor(data.clients), method.batch.declared(records)
+    work = cohort * method.rounds * method.local_steps(records) * batch
     evaluations = method.rounds / spec.evaluation.every + 1
     return (
         work * NETWORKS.get(spec.model.name, MICROSECONDS.get(data.name, 50.0)) / 1e6
         + evaluations * EVALUATION.get(data.name, 0.1)
         + START
     )
-
-
-def _cohort(spec: Spec) -> float:
-    cohort = spec.method.cohort
-    if isinstance(cohort, Everyone):
-        return spec.data.clients
-    if isinstance(cohort, PoissonCohort):
-        return cohort.rate * spec.data.clients
-    assert isinstance(cohort, FixedSize)
-    return cohort.size
 
 
 def _leak(work: Leak) -> float:

@@ -24,7 +24,7 @@ PRINTED = {
 STRONGEST = (
     "The strongest of several attackers is shown. On noisy gradients it knows σ, weighs the noise against a prior and"
     " stops at once, so its distance is near that of a constant guess; the paper's goes on and ends further away. A"
-    " smaller distance than the paper's is therefore not a leak: see success, and docs/leakage.md."
+    " smaller distance than the paper's is therefore not a leak: see success, and the page on leakage."
 )
 SDP = (
     "Fed-SDP here clips and noises on the client (`fed-sdp-client`); noise at the server (`fed-sdp`) shows all three"

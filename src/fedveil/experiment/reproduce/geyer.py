@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from fedveil.accounting.budget import MOST_ROUNDS, largest
 from fedveil.accounting.claims import geyer_delta
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.reproduce.declare import CLIENT, Cell, Course, Reproduction, Scale, Training, of_event
@@ -25,13 +26,8 @@ SMALL_ROUNDS = 20
 @cache
 def allowed_rounds(cohort: int, clients: int, delta: float, sigma: float) -> int:
     """The most rounds after which the claimed δ at ε = 8 keeps its bound: where the paper's accountant stops."""
-    low, high = 0, 1
-    while geyer_delta(sigma, cohort, clients, high, EPSILON) <= delta:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if geyer_delta(sigma, cohort, clients, middle, EPSILON) <= delta else (low, middle)
-    return max(low, 1)
+    keeps = largest(lambda rounds: geyer_delta(sigma, cohort, clients, rounds, EPSILON) <= delta, MOST_ROUNDS)
+    return max(keeps, 1)
 
 
 def _base(clients: int, scale: Scale) -> dict[str, Any]:
@@ -122,7 +118,10 @@ ROUNDS = (
     " cohort of the paper's uploads divided by its rounds. The paper raised the cohort and σ during training and"
     " searched for the best of many settings."
 )
-BOUND = "Under “δ bound” ours is the δ that the paper's accountant states after the rounds that ran."
+BOUND = (
+    "Under “δ bound” ours is the δ that the paper's accountant states after the rounds that ran; of calibrated rows,"
+    " the δ of their verified ε."
+)
 SMALL = (
     "60, 250 and 1,000 clients of 200 records stand for 100, 1,000 and 10,000 of 600; the small network of the MNIST"
     " task, one local epoch, at most 20 rounds"

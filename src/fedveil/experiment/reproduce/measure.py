@@ -10,6 +10,7 @@ from typing import Any
 
 from fedveil.accounting.guarantees import Guarantee, plain_number
 from fedveil.accounting.table import Table
+from fedveil.core.words import LEAKED
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.privacy import claimed, promised
 from fedveil.experiment.reproduce.bench import Bench
@@ -17,7 +18,7 @@ from fedveil.experiment.reproduce.declare import Cell, Leak, Place, Setting, Sta
 from fedveil.experiment.reproduce.leaks import stored_leak
 from fedveil.experiment.reproduce.papers import Value
 from fedveil.experiment.reproduce.plan import Plan, run_name, settle
-from fedveil.experiment.reproduce.read import DIVERGED, VerifiedEpsilon
+from fedveil.experiment.reproduce.read import DIVERGED
 from fedveil.experiment.series import Done
 
 NOT_RUN = "not run"
@@ -118,6 +119,7 @@ def _promise(prepared: Prepared, place: Place, table: Table | None = None) -> di
         "relation": str(promise.relation) if promise.finite else None,
         "copies": prepared.copies,
         "together": _together(promise),
+        "leaks": any(caveat.startswith(LEAKED) for caveat in promise.caveats),
     }
 
 
@@ -144,7 +146,7 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "seeds": len(plan.seeds) if isinstance(cell.work, Training) else 1,
         "added": cell.added,
         "digits": cell.digits,
-        "certified": isinstance(cell.read, VerifiedEpsilon),
+        "certified": cell.certified,
         "place": None,
         "delta": None,
         "claimed": None,
@@ -153,5 +155,6 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "relation": None,
         "copies": None,
         "together": None,
+        "leaks": False,
         **epsilons,
     }

@@ -28,6 +28,8 @@ from fedveil.report.reproductions import draw_courses, draw_table, guarantee_tab
 from fedveil.report.tables import flat_csv, markdown_text
 from fedveil.runtimes.local import usable_cores
 
+SCALED = {"small": "on a small scale", "paper": "at the paper's scale"}
+
 HIDDEN = ("digits", "certified")
 """What the table's writer needs and its reader does not."""
 
@@ -65,7 +67,7 @@ def write_all(
 
 def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[Mapping[str, Any]]) -> bool:
     declaration = plan.declaration
-    title = f"{declaration.title} ({plan.scale})"
+    title = f"{declaration.title} ({SCALED[plan.scale]})"
     courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
     with disk_errors(picture):
         if declaration.draw is not None:
@@ -123,6 +125,8 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> lis
             f"ε at δ = {words}: claimed by the paper's formula for this very setting, verified by the accountant"
             + (": spent (the most of any client and seed) of promised, for one run alone" if plan.trainings else "")
         )
+    if any(_beyond(row) for row in rows):
+        found.append("more was spent than promised where a round was repeated after an interruption")
     found += copies_notes(rows)
     if plan.trainings:
         found.append(SEEDED)
@@ -130,6 +134,10 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> lis
         found += shortfalls([row for row in rows if row["place"] is not None])
     found += [f"the paper: {printed.note}"] if printed.note else []
     return [*found, *declaration.remarks]
+
+
+def _beyond(row: Mapping[str, Any]) -> bool:
+    return row["verified"] is not None and float(row["verified"]) > float(row["promised"]) * (1 + 1e-6)
 
 
 def command(plan: Plan, request: Request) -> str:
@@ -156,7 +164,9 @@ def page_text(
     parts = [f"# {declaration.title}", "", f"{printed.paper}, {printed.number}: {printed.caption}."]
     parts += ["", "```sh", command(plan, request), "```", "", f"Made on {machine()}.", ""]
     if rows:
-        parts += ["Ours, and the paper's in brackets:", "", markdown_text(*matrix(shown_rows(rows, request.named)), [])]
+        printed_too = any(row["paper"] is not None for row in rows)
+        heading = "Ours, and the paper's in brackets:" if printed_too else "Ours:"
+        parts += [heading, "", markdown_text(*matrix(shown_rows(rows, request.named)), [])]
         guarantees = guarantee_table(rows)
         if guarantees is not None:
             parts += [markdown_text(*guarantees, [])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -75,15 +74,9 @@ def after(rounds: int | None, key: str) -> Callable[[Done, Prepared], Value]:
 # Of a setting
 
 
-@dataclass(frozen=True)
-class VerifiedEpsilon:
-    """What is promised, worst case over clients. A class of its own, for such a value is never rounded down."""
-
-    unit: Unit
-    view: View
-
-    def __call__(self, prepared: Prepared) -> Value:
-        return promised(prepared, delta=prepared.spec.privacy.delta).of(self.unit, self.view).epsilon
+def verified_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:
+    """What is promised, worst case over clients."""
+    return lambda prepared: promised(prepared, delta=prepared.spec.privacy.delta).of(unit, view).epsilon
 
 
 def claimed_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:

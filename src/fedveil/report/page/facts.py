@@ -63,7 +63,6 @@ class Run:
     name: str
     method: str
     paper: str
-    summary: str
     data: str
     data_words: str
     clients_words: str

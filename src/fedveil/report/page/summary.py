@@ -71,7 +71,7 @@ def summary(run: Run, options: Options) -> Markup:
     measured = f"on {run.validation:,} validation records" if run.validation is not None else "on validation records"
     last = "" if run.status.state == "finished" else ", so far"
     facts = [
-        ("What was trained", run.method, f"{run.summary} ({run.paper}). Model: {parameters}."),
+        ("What was trained", run.method, f"{' '.join(run.clips)} After: {run.paper}. Model: {parameters}."),
         ("On whose data", run.data, f"{run.data_words + '; ' if run.data_words else ''}{run.clients_words}"),
         ("How far it came", f"{run.status.published} of {run.status.planned} rounds", sentence),
         (f"Accuracy{last}", accuracy, f"of the shared model, {measured}"),
