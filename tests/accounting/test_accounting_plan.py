@@ -397,6 +397,13 @@ def test_uploads_that_are_only_summed_are_hidden_by_the_noise_of_the_whole_cohor
     assert words(route(summed, Unit.CLIENT, View.RELEASED, Everyone(), crowd=Crowd(16))) == "10 × Gaussian(z = 8)"
 
 
+@pytest.mark.parametrize(("view", "alone"), [(View.RELEASED, 4), (View.PEER, 5)])
+def test_noises_are_summed_from_five_on_that_the_view_does_not_know(view: View, alone: int) -> None:
+    summed = replace(UPLOAD, adds_up=True)
+    assert "WithoutReplacement" not in words(route(summed, Unit.CLIENT, view, FixedSize(alone)))
+    assert "WithoutReplacement" in words(route(summed, Unit.CLIENT, view, FixedSize(alone + 1)))
+
+
 @pytest.mark.parametrize("unit", Unit)
 def test_a_peer_that_was_not_drawn_knows_that_the_cohort_was_drawn_from_the_others(unit: Unit) -> None:
     assert words(route(AT_SERVER, unit, View.RELEASED, FixedSize(1), crowd=Crowd(2))) == (

@@ -244,7 +244,7 @@ def spoil(path: Path, statement: str, value: str) -> None:
     database.close()
 
 
-# Known gaps
+# Damage
 
 
 @pytest.mark.parametrize("keep", [1, -1, -20])
@@ -303,12 +303,8 @@ def test_a_run_whose_ledger_lost_its_rounds_does_not_go_on(
 
 
 def test_receipts_of_another_round_are_refused(path: Path) -> None:
-    with Ledger(path) as ledger:
-        try:
-            ledger.commit(1, [1], receipts(0, [1]))
-        except FedveilError:
-            return
-        assert ledger.receipts() == receipts(0, [1])
+    with Ledger(path) as ledger, pytest.raises(FedveilError):
+        ledger.commit(1, [1], receipts(0, [1]))
 
 
 def test_a_ledger_is_held_to_the_spec_of_its_first_opening(path: Path) -> None:

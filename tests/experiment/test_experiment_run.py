@@ -416,3 +416,19 @@ def test_what_is_never_trained_stays_what_it_was_when_an_unseeded_run_is_resumed
     assert torch.equal(published["0.weight"], made[0])
     attacked, _ = opened(tmp_path / "run", dataset=blobs)
     assert torch.equal(attacked.model[0].weight, made[0])
+
+
+def test_receipts_of_two_places_belong_to_their_clients_also_where_a_tile_is_padded(
+    tiny: Settings, blobs: Dataset, tmp_path: Path, partly_frozen: str
+) -> None:
+    settings = {key: value for key, value in tiny.items() if not key.startswith("model")}
+    upload = {"clip": {"bound": 1.0}, "unit": "client", "sigma": 2.0}
+    settings |= {"model.name": partly_frozen, "cohort.size": 3, "upload": upload}
+    run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
+        cohorts = {round: cohort for round, _, cohort in ledger.rounds()}
+        found = [(receipt.round, receipt.client, receipt.did.place) for receipt in ledger.receipts()]
+    wanted = [
+        (round, client, place) for round in cohorts for client in cohorts[round] for place in ("example", "upload")
+    ]
+    assert sorted(found) == sorted(wanted)
