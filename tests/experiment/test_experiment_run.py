@@ -423,7 +423,7 @@ def test_receipts_of_two_places_belong_to_their_clients_also_where_a_tile_is_pad
 ) -> None:
     settings = {key: value for key, value in tiny.items() if not key.startswith("model")}
     upload = {"clip": {"bound": 1.0}, "unit": "client", "sigma": 2.0}
-    settings |= {"model.name": partly_frozen, "cohort.size": 3, "upload": upload}
+    settings |= {"model.name": partly_frozen, "cohort": {"kind": "poisson", "rate": 0.5}, "upload": upload}
     run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
     with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
         cohorts = {round: cohort for round, _, cohort in ledger.rounds()}
