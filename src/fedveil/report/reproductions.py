@@ -11,7 +11,17 @@ from matplotlib.lines import Line2D
 from PIL import Image, ImageDraw, ImageFont
 
 from fedveil.core.words import rounded_up
-from fedveil.report.plots import COLOURS, MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
+from fedveil.report.plots import (
+    COLOURS,
+    DASHES,
+    MARKERS,
+    legend_below,
+    new_figure,
+    plain_ticks,
+    spans_a_decade,
+    style,
+    tidy,
+)
 
 Row = Mapping[str, Any]
 
@@ -211,15 +221,18 @@ def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:
     figure.savefig(path)
 
 
-def draw_courses(path: Path, title: str, lines: Sequence[Row]) -> None:
-    """Over the rounds, one panel for each quantity. A line has `name`, `panel`, `rounds`, `values`, `deviation`."""
+def draw_courses(path: Path, title: str, lines: Sequence[Row], across: str = "rounds") -> None:
+    """Over the rounds, or what else is `across`, one panel for each quantity.
+
+    A line has `name`, `panel`, `rounds`, `values`, `deviation`.
+    """
     panels, names = (list(dict.fromkeys(line[key] for line in lines)) for key in ("panel", "name"))
     figure = new_figure(max(7.0, 4.6 * len(panels)), 4.8 + 0.1 * len(names))
     figure.suptitle(title, fontsize=11)
     for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         mine = [line for line in lines if line["panel"] == panel]
         for line in mine:
-            look = style(names.index(line["name"]))
+            look = _apart(names.index(line["name"]))
             axes.plot(line["rounds"], line["values"], linewidth=1.8, **look)
             if any(line["deviation"]):
                 low, high = (
@@ -227,12 +240,17 @@ def draw_courses(path: Path, title: str, lines: Sequence[Row]) -> None:
                     for sign in (-1, 1)
                 )
                 axes.fill_between(line["rounds"], low, high, color=look["color"], alpha=0.15, linewidth=0)
-        tidy(axes, "rounds", panel, rounds=True)
+        tidy(axes, across, panel, rounds=across == "rounds")
         if spans_a_decade([value for line in mine for value in line["values"]]):
             axes.set_yscale("log")
-    handles = [Line2D([], [], linewidth=1.8, **style(index)) for index in range(len(names))]
+    handles = [Line2D([], [], linewidth=1.8, **_apart(index)) for index in range(len(names))]
     legend_below(figure, handles, names)
     figure.savefig(path)
+
+
+def _apart(index: int) -> dict[str, Any]:
+    """Neighbours differ in colour and dash: lines may lie on one another."""
+    return {**style(index), "linestyle": DASHES[index % len(DASHES)]}
 
 
 def draw_montage(path: Path, title: str, pictures: Sequence[tuple[str, Path]], across: int) -> None:

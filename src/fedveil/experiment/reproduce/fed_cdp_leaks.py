@@ -7,7 +7,7 @@ from typing import Any
 from fedveil.core.types import View
 from fedveil.experiment.reproduce.declare import CLIENT, RECORD, Cell, Leak, Reproduction, Scale, Scene, Training
 from fedveil.experiment.reproduce.read import final_accuracy, leak_value, succeeded
-from fedveil.report.reproductions import draw_montage
+from fedveil.report.reproductions import draw_courses, draw_montage
 
 METHODS = {
     "non-private": "fedavg",
@@ -114,6 +114,26 @@ def _figure_5(scale: Scale) -> list[Cell]:
     return cells
 
 
+def _draw_figure_5(scene: Scene) -> None:
+    """Accuracy, and the distance of the reconstructions, over the share that is not sent."""
+    lines = []
+    for panel, words in (("accuracy", "accuracy"), ("distance", "reconstruction distance (RMSE)")):
+        for method in dict.fromkeys(row["row"] for row in scene.rows):
+            mine = [row for row in scene.rows if row["row"] == method and row["column"].startswith(panel)]
+            found = [row for row in mine if isinstance(row["ours"], int | float)]
+            lines.append(
+                {
+                    "name": method,
+                    "panel": words,
+                    "rounds": [int(row["column"].rpartition(" ")[2].rstrip("%")) for row in found],
+                    "values": [row["ours"] for row in found],
+                    "deviation": [row["deviation"] or 0.0 for row in found],
+                }
+            )
+    if any(line["values"] for line in lines):
+        draw_courses(scene.out, scene.title, lines, across="share of the update that is not sent, %")
+
+
 FIGURE_5 = Reproduction(
     name="fed-cdp-figure-5",
     title="Fed-CDP, Figure 5: accuracy and leakage when the smallest entries of an update are not sent",
@@ -128,7 +148,7 @@ FIGURE_5 = Reproduction(
         " pruned update of one record. Fed-SDP adds its noise at the server, so what is sent is not noised.",
         STRONGEST,
     ),
-    draw=_draw_pictures,
+    draw=_draw_figure_5,
 )
 
 

@@ -69,8 +69,9 @@ def _draw_table_6(scene: Scene) -> None:
     for name in ("instance, Fed-CDP: 100", "client, Fed-CDP: 100", "client, Fed-SDP: 100"):
         mine = [dict(row) for row in scene.rows if row["row"] == name]
         verified = [row for row in mine if row["verified"] != "inf"]
+        words = f"{name}, verified" + ("" if len(verified) == len(mine) else " (∞ where it is not drawn)")
         rows += [row | {"row": f"{name}, claimed"} for row in mine]
-        rows += [row | {"row": f"{name}, verified", "ours": row["verified"], "paper": None} for row in verified]
+        rows += [row | {"row": words, "ours": row["verified"], "paper": None} for row in verified]
     rows += [dict(row) for row in scene.rows if row["row"] == CLAIMED]
     if any(isinstance(row["ours"], int | float) for row in rows):
         draw_table(scene.out, scene.title, "ε", rows)

@@ -172,5 +172,5 @@ def page_text(
             parts += [markdown_text(*guarantees, [])]
     parts += [*(f"- {note}" for note in notes), ""]
     if picture is not None:
-        parts += [f"![{declaration.title}]({picture})", ""]
+        parts += [f"[![{declaration.title}]({picture})]({picture})", ""]  # some are wider than a page
     return "\n".join(parts)
