@@ -42,4 +42,4 @@ bench: install
 	$(BIN)/python benchmarks/accounting.py
 
 clean:
-	rm -rf .venv build dist site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
