@@ -72,7 +72,7 @@ def summary(run: Run, options: Options) -> Markup:
     last = "" if run.status.state == "finished" else ", so far"
     facts = [
         ("What was trained", run.method, f"{' '.join(run.clips)} After: {run.paper}. Model: {parameters}."),
-        ("On whose data", run.data, f"{run.data_words + '; ' if run.data_words else ''}{run.clients_words}"),
+        ("On whose data", run.data, ". ".join(filter(None, (run.data_words.rstrip("?."), run.clients_words)))),
         ("How far it came", f"{run.status.published} of {run.status.planned} rounds", sentence),
         (f"Accuracy{last}", accuracy, f"of the shared model, {measured}"),
     ]
