@@ -121,16 +121,23 @@ def test_the_round_that_would_pass_the_budget_does_not_run(tiny: Settings, blobs
     assert len(cohorts(tmp_path / "run")) == 2
 
 
+def die_after_paying(patch: pytest.MonkeyPatch, round: int = 0, *, empty: bool = False) -> None:
+    """Interrupt a run when this round has been paid for; `empty`: by nobody, as a Poisson cohort may be."""
+    original = Ledger.commit
+
+    def dying(self: Ledger, at: int, cohort: Any, declared: Any) -> None:
+        last = at == round
+        original(self, at, [] if last and empty else cohort, [] if last and empty else declared)
+        if last:
+            raise KeyboardInterrupt
+
+    patch.setattr(Ledger, "commit", dying)
+
+
 def test_an_interrupted_budgeted_run_remembers_what_was_spent(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     settings = {**budgeted(tiny, rounds=2, cohort="everyone"), "seed": "none"}
     with pytest.MonkeyPatch.context() as patch:
-        original = Ledger.commit
-
-        def dying(self: Ledger, *arguments: Any) -> None:
-            original(self, *arguments)
-            raise KeyboardInterrupt
-
-        patch.setattr(Ledger, "commit", dying)
+        die_after_paying(patch)
         with pytest.raises(KeyboardInterrupt):
             run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
     result = resume(tmp_path / "run", workers=1, dataset=blobs)
@@ -144,15 +151,7 @@ def test_a_last_round_that_was_paid_for_but_lost_counts_as_spent(
 ) -> None:
     settings = {**budgeted(tiny, rounds=2, cohort="everyone"), "seed": "none"}
     with pytest.MonkeyPatch.context() as patch:
-        original, calls = Ledger.commit, [0]
-
-        def dying(self: Ledger, *arguments: Any) -> None:
-            original(self, *arguments)
-            calls[0] += 1
-            if calls[0] == 2:
-                raise KeyboardInterrupt
-
-        patch.setattr(Ledger, "commit", dying)
+        die_after_paying(patch, round=1)
         with pytest.raises(KeyboardInterrupt):
             run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
     result = resume(tmp_path / "run", workers=1, dataset=blobs)
@@ -163,19 +162,10 @@ def test_a_last_round_that_was_paid_for_but_lost_counts_as_spent(
 def test_a_lost_last_round_in_which_nobody_was_drawn_does_not_keep_a_run_from_its_end(
     tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
-    """Two rounds are paid for: one that is published, and one without a client that is lost."""
+    """Three rounds are paid for: two that are published, and one without a client that is lost."""
     settings = {**budgeted(tiny, rounds=2, cohort="everyone"), "seed": "none"}
     with pytest.MonkeyPatch.context() as patch:
-        original, calls = Ledger.commit, [0]
-
-        def dying(self: Ledger, round: int, cohort: Any, declared: Any) -> None:
-            calls[0] += 1
-            if calls[0] == 3:
-                original(self, round, [], [])
-                raise KeyboardInterrupt
-            original(self, round, cohort, declared)
-
-        patch.setattr(Ledger, "commit", dying)
+        die_after_paying(patch, round=2, empty=True)
         patch.setattr(Budgeted, "candidates", lambda self, round: list(range(10)))
         with pytest.raises(KeyboardInterrupt):
             run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
@@ -187,13 +177,7 @@ def test_a_lost_last_round_in_which_nobody_was_drawn_does_not_keep_a_run_from_it
 
 def test_only_what_was_confirmed_is_called_as_declared(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        original = Ledger.commit
-
-        def dying(self: Ledger, *arguments: Any) -> None:
-            original(self, *arguments)
-            raise KeyboardInterrupt
-
-        patch.setattr(Ledger, "commit", dying)
+        die_after_paying(patch)
         with pytest.raises(KeyboardInterrupt):
             run("fed-cdp", {**tiny, "seed": "none"}, out=tmp_path / "run", workers=1, dataset=blobs)
     assert resume(tmp_path / "run", workers=1, dataset=blobs).receipts == 16

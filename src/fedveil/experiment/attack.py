@@ -25,7 +25,7 @@ from fedveil.engine.server import ServerState
 from fedveil.experiment.convert import structure, unstructure
 from fedveil.experiment.files import RunFiles
 from fedveil.experiment.findings import keep_attack
-from fedveil.experiment.layers import merge, set_dotted
+from fedveil.experiment.layers import ABSENT, merge, set_dotted
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.spec import Spec, read_settings, resolve
 from fedveil.runtimes.local import one_thread, usable_cores
@@ -236,7 +236,7 @@ def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str
         changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK
     local = told.get("local", {})
     if isinstance(local, Mapping) and not {"steps", "epochs"} & set(local):
-        changed["local"] = merge(local, {"steps": 1, "epochs": "none"})
+        changed["local"] = merge(local, {"steps": 1, "epochs": ABSENT})
     return changed
 
 

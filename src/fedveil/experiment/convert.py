@@ -19,6 +19,7 @@ from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind
+from fedveil.experiment.layers import ABSENT
 from fedveil.mechanisms.clip import Bound
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Schedule
@@ -75,7 +76,7 @@ def _spell_out(value: Any) -> Any:
         return {key: _spell_out(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_spell_out(entry) for entry in value]
-    return "none" if value is None else value
+    return ABSENT if value is None else value
 
 
 def _located(problem: str, where: str) -> str:
@@ -160,7 +161,7 @@ def _constant(value: float) -> Constant:
 
 def _friendly_none(converter: Converter, optional: Any, inner: Any) -> None:
     def read(value: Any, _: Any) -> Any:
-        return None if value is None or value == "none" else converter.structure(value, inner)
+        return None if value is None or value == ABSENT else converter.structure(value, inner)
 
     def write(value: Any) -> Any:
         return None if value is None else converter.unstructure(value, unstructure_as=inner)

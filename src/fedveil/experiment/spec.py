@@ -15,7 +15,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.experiment.convert import structure, unstructure
-from fedveil.experiment.layers import difference, merge, set_dotted
+from fedveil.experiment.layers import ABSENT, difference, merge, set_dotted
 from fedveil.experiment.tasks import TASKS
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
@@ -103,7 +103,7 @@ class Spec:
         """Everything spelt out, in the shape of the TOML file."""
         return {
             "method": self.base,
-            "seed": "none" if self.seed is None else self.seed,
+            "seed": ABSENT if self.seed is None else self.seed,
             "data": unstructure(self.data),
             "model": unstructure(self.model),
             "evaluation": unstructure(self.evaluation),
@@ -187,7 +187,7 @@ def _complete(told: dict[str, Any]) -> Spec:
 
 
 def _seed(value: object) -> int | None:
-    if value is None or value == "none":
+    if value is None or value == ABSENT:
         return None
     if isinstance(value, bool) or not isinstance(value, int):
         raise FedveilError(f"seed: expected a whole number, not {value!r}")

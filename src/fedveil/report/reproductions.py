@@ -22,6 +22,7 @@ from fedveil.report.plots import (
     style,
     tidy,
 )
+from fedveil.report.tables import epsilon_or_dash
 
 Row = Mapping[str, Any]
 
@@ -153,7 +154,7 @@ def number_word(value: float, digits: int) -> str:
 
 
 def verified_word(row: Row) -> str:
-    spent, promised = _epsilon(row["verified"]), _epsilon(row["promised"])
+    spent, promised = epsilon_or_dash(row["verified"]), epsilon_or_dash(row["promised"])
     words = spent if spent == promised or promised == "–" else f"{spent} of {promised}"
     return f"{words} (not private: bare median)" if row["leaks"] else words
 
@@ -167,10 +168,6 @@ def claimed_word(row: Row) -> str:
 def place_word(row: Row) -> str:
     """Of what, against whom, under which relation: without them a number is not a guarantee."""
     return ", ".join(word for word in (row["place"], row["relation"]) if word) or "–"
-
-
-def _epsilon(value: float | str | None) -> str:
-    return "–" if value is None else rounded_up(float(value))
 
 
 def draw_table(path: Path, title: str, value: str, rows: Sequence[Row]) -> None:

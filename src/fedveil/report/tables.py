@@ -72,11 +72,12 @@ def _epsilons(row: Row) -> list[str]:
 
 
 def _spent_of_promised(values: Mapping[str, Any]) -> str:
-    spent, promised = _epsilon(values["spent"]), _epsilon(values["promised"])
+    spent, promised = epsilon_or_dash(values["spent"]), epsilon_or_dash(values["promised"])
     return spent if spent == promised else f"{spent} of {promised}"
 
 
-def _epsilon(value: float | str | None) -> str:
+def epsilon_or_dash(value: float | str | None) -> str:
+    """A certified ε, rounded up; a dash where there is none."""
     return "–" if value is None else rounded_up(float(value))
 
 
