@@ -100,6 +100,9 @@ def test_an_interrupted_audit_ends_with_130(tmp_path: Path) -> None:
             if (tmp_path / "begun").exists():
                 break
             time.sleep(0.05)
+        else:
+            process.kill()
+            pytest.fail("the audit never began")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=300)
     assert process.returncode == 130

@@ -187,6 +187,7 @@ def test_a_run_killed_before_its_first_round_has_a_page(call: Any, runs: Path, t
     [
         ("ledger.sqlite", None, "ledger.sqlite is missing: what was spent, and by whom, is not known"),
         ("ledger.sqlite", b"no database, but long enough to look like one" * 40, "ledger.sqlite: the ledger"),
+        ("ledger.sqlite", b"", "the ledger lacks 4 of the 4 published rounds"),
         ("events.jsonl", None, "events.jsonl is missing"),
         ("events.jsonl", b"\xff\xfe nonsense\n", "events.jsonl: 1 of 1 lines"),
         ("run.json", None, "run.json is missing"),

@@ -18,7 +18,7 @@ from fedveil.accounting import Budget, calibrate, claims, plan
 from fedveil.core.parameters import Layout
 from fedveil.core.types import Population, Unit, View
 from fedveil.experiment.spec import resolve
-from fedveil.models.registry import build
+from fedveil.models.registry import MODELS, build
 from fedveil.report.guarantees import rounded_up
 from fedveil.zoo import ZOO
 
@@ -124,6 +124,11 @@ def test_every_preset_of_a_method_page_has_its_settings_documented() -> None:
     for page in PAGES:
         presets = {line[0] for line in EPSILON_LINE.findall(page.read_text())}
         assert not presets or presets & heads, page.name
+
+
+def test_every_network_is_documented() -> None:
+    text = (Path(__file__).parent.parent / "docs/data.md").read_text()
+    assert [name for name in MODELS if f"`{name}`" not in text] == []
 
 
 def test_links_of_the_documents_lead_somewhere() -> None:

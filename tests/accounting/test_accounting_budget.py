@@ -48,7 +48,14 @@ def test_the_round_that_would_exceed_does_not_run() -> None:
 def test_against_a_hidden_cohort_every_round_costs_but_less() -> None:
     released = Budget(0.1, 1e-5, Unit.RECORD, View.RELEASED)
     hidden = cost_of(released, replace(POISSON, cohort=PoissonCohort(0.1)))
-    assert rounds_left((), hidden, released) > rounds_left((), cost_of(released), released)
+    fitting = rounds_left((), hidden, released)
+    assert fitting > rounds_left((), cost_of(released), released)
+    spent: Composition = ()
+    for _ in range(fitting):
+        assert may_spend(spent, hidden, released)
+        spent = charge(spent, hidden)
+    assert not may_spend(spent, hidden, released)
+    assert spent_epsilon(spent, released) <= 0.1 < spent_epsilon(charge(spent, hidden), released)
 
 
 def test_copies_of_records_use_the_budget_faster() -> None:

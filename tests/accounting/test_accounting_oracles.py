@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -138,14 +137,12 @@ def test_fixed_size_samples_against_enumeration() -> None:
         assert certified_delta(steps("without-replacement", deviation / 2, 1, batch / records), epsilon) >= true
 
 
-@pytest.mark.parametrize(("noise", "rate", "count"), [(1.0, 0.01, 1000), (4.0, 0.05, 2000), (7.746, 0.01, 10_000)])
-def test_opacus_agrees(noise: float, rate: float, count: int) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        accountants = pytest.importorskip("opacus.accountants")
-        theirs = accountants.PRVAccountant()
-        theirs.history = [(noise, rate, count)]
-        upper = theirs.get_epsilon(1e-5, eps_error=0.01)
+@pytest.mark.parametrize(
+    ("noise", "rate", "count", "upper"),
+    [(1.0, 0.01, 1000, 1.8383716), (4.0, 0.05, 2000, 2.3310021), (7.746, 0.01, 10_000, 0.4631057)],
+)
+def test_opacus_agrees(noise: float, rate: float, count: int, upper: float) -> None:
+    """`PRVAccountant.get_epsilon(1e-5, eps_error=0.01)` of Opacus 1.6.0, which lies up to 0.02 above the truth."""
     mine = certify(steps("poisson", noise, count, rate), 1e-5)
     assert mine.accountant == "PLD"
     assert upper - 0.021 <= mine.epsilon <= upper + 1e-3

@@ -11,11 +11,13 @@ import pytest
 
 from fedveil import zoo
 from fedveil.accounting import Budget, calibrate, compose, exceeded, plan, replay
+from fedveil.accounting.budget import round_cost
 from fedveil.accounting.exposure import Route, Unprotected, routes
 from fedveil.accounting.guarantees import Guarantee, Relation
 from fedveil.accounting.participation import Crowd, Exposure, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Receipt, Sampling, Unit, View
+from fedveil.mechanisms.adaptive import Histogram, Quantile
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Linear
@@ -55,6 +57,34 @@ def test_fed_cdp_as_published() -> None:
     assert client.epsilon == math.inf
     assert client.reason.startswith("vacuous (group of 500)")
     assert "ε = 2.3" in client.reason
+
+
+def test_the_worst_client_is_found_wherever_it_stands() -> None:
+    done = receipts(POISSON, POPULATION, [[0, 7], [7], [7]])
+    spent = replay(done, POPULATION, POISSON, 3, delta=1e-5, rounds=3)
+    assert spent.of(*SERVER).epsilon == max(spent.per_client(*SERVER)) == spent.client(7, *SERVER).epsilon
+    assert spent.of(*SERVER).epsilon > spent.client(0, *SERVER).epsilon > 0
+
+
+def test_a_budget_that_leaves_clients_out_claims_no_amplification_by_the_draw() -> None:
+    method = replace(POISSON, cohort=PoissonCohort(0.1))
+    done = receipts(method, POPULATION, [[0, 7], [7], [7]])
+    for told in (
+        lambda excluding: plan(method, POPULATION, 3, delta=1e-5, rounds=3, excluding=excluding),
+        lambda excluding: replay(done, POPULATION, method, 3, delta=1e-5, rounds=3, excluding=excluding),
+    ):
+        released = {excluding: told(excluding).of(Unit.RECORD, View.RELEASED).epsilon for excluding in (True, False)}
+        assert released[True] == told(True).of(*SERVER).epsilon > released[False]
+
+
+def test_a_place_that_was_missing_in_some_rounds_protects_in_none() -> None:
+    example = SMALL.declare(0, 500, 3, 40)
+    both, one = Round((*example, UPLOAD), Everyone()), Round(example, Everyone())
+    exposure = Exposure(500, ((both, 1), (one, 1)), ((both, 1), (one, 1)))
+    found = routes(exposure, Crowd(40), Unit.CLIENT, View.SERVER, 1)
+    assert [route.reason for route in found if isinstance(route, Unprotected)] == [
+        "upload: there are rounds in which this mechanism did not run"
+    ]
 
 
 def test_fed_cdp_with_poisson_batches_is_amplified() -> None:
@@ -444,6 +474,41 @@ def test_copies_of_a_record_under_one_noise_move_the_sum_together() -> None:
     assert words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, COINS, copies=5)) == words(
         route(AT_SERVER, Unit.CLIENT, View.RELEASED, COINS)
     )
+
+
+@pytest.mark.parametrize("rule", [Quantile(1.0, sigma=0.001), Histogram(1.0, sigma=0.001)], ids=lambda rule: rule.kind)
+@pytest.mark.parametrize("sigma", [0.0, 0.0011])
+def test_reports_of_the_clients_are_not_hidden_by_noise_at_the_server(rule: Quantile | Histogram, sigma: float) -> None:
+    """They choose the next bound, which every client gets and which moves the next sum."""
+    upload = Gaussian(clip=Clip(rule), sigma=sigma, unit=Unit.CLIENT)
+    server = Gaussian(clip=Clip(Constant(1.0)), sigma=2.0, unit=Unit.CLIENT)
+    fixed = replace(upload, clip=Clip(Constant(1.0)))
+    for cohort in (Everyone(), PoissonCohort(0.1), FixedSize(10)):
+        method = replace(FED_AVG, upload=upload, server=server, cohort=cohort)
+        table = plan(method, POPULATION, 3, delta=1e-5, rounds=5)
+        safe = plan(replace(method, upload=fixed), POPULATION, 3, delta=1e-5, rounds=5)
+        for view in (View.PEER, View.RELEASED):
+            cell = table.of(Unit.CLIENT, view)
+            assert safe.of(Unit.CLIENT, view).epsilon < 100
+            assert cell.epsilon > 1000  # what the upload's own noise gives, if any
+            assert sigma or "do not pass through the server's noise" in cell.reason
+    with pytest.raises(FedveilError, match="do not pass through the server's noise"):
+        round_cost(
+            Round(
+                replace(FED_AVG, upload=replace(upload, sigma=0.0), server=server).declare(0, 500, 3, 40), Everyone()
+            ),
+            500,
+            Budget(8.0, 1e-5, Unit.CLIENT, View.RELEASED),
+            Crowd(40),
+        )
+
+
+def test_a_bound_at_the_server_that_follows_noisy_uploads_takes_nothing_from_them() -> None:
+    upload = Gaussian(clip=Clip(Constant(1.0)), sigma=2.0, unit=Unit.CLIENT)
+    server = Gaussian(clip=Clip(Quantile(1.0)), sigma=1.0, unit=Unit.CLIENT)
+    both = replace(FED_AVG, upload=upload, server=server, cohort=Everyone())
+    alone = plan(replace(both, server=None), POPULATION, 3, delta=1e-5, rounds=5).of(Unit.CLIENT, View.SERVER)
+    assert plan(both, POPULATION, 3, delta=1e-5, rounds=5).of(Unit.CLIENT, View.SERVER).epsilon == alone.epsilon
 
 
 def test_a_report_of_the_norms_is_composed_with_what_it_goes_with() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedveil.accounting.tradeoff import epsilon_of_mean
-from fedveil.attacks.audit_bounds import Evidence, at_least, evidence, p_value, refuted
+from fedveil.attacks import audit_bounds
+from fedveil.attacks.audit_bounds import Evidence, at_least, evidence, operating_points, p_value, refuted
 from fedveil.core.errors import FedveilError
 
 
@@ -45,6 +47,36 @@ def test_the_bounds_of_an_exact_gaussian_hold_in_at_least_95_of_100_repetitions(
         curve = [found.epsilon(delta) > epsilon_of_mean(mean, delta) for delta in (1e-5, 1e-2, 0.1, 0.3)]
         wrong += found.mean > mean or any(curve)
     assert wrong <= 0.05 * times
+
+
+def test_trials_that_chose_the_threshold_are_not_evaluated_at_it() -> None:
+    generator = np.random.default_rng(4)
+    coins = generator.random(4000) < 0.5
+    scores = generator.standard_normal(4000)
+    scores[::4] += 8 * coins[::4]  # those that choose tell everything, the others nothing
+    assert max(point.epsilon(1e-5) for point in operating_points(scores, coins, 1e-5, 0.05)) < 0.1
+
+
+@pytest.mark.parametrize("independent", [True, False])
+def test_the_bounds_share_the_probability_of_being_wrong(independent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be wrong with its own share; all of them together with at most 1 − confidence."""
+    shares: list[float] = []
+
+    def counting(successes: Any, trials: int, error: float) -> Any:
+        shares.extend([error] * (np.size(successes) == 1))  # several: a threshold is being chosen
+        return at_least(successes, trials, error)
+
+    def refuting(canaries: int, guesses: int, right: int, delta: float, error: float) -> float:
+        shares.append(error)
+        return refuted(canaries, guesses, right, delta, error)
+
+    monkeypatch.setattr(audit_bounds, "at_least", counting)
+    monkeypatch.setattr(audit_bounds, "refuted", refuting)
+    generator = np.random.default_rng(5)
+    coins = generator.random(800) < 0.5
+    scores = generator.standard_normal(800) + coins
+    evidence(scores, coins, delta=1e-5, confidence=0.9, independent=independent)
+    assert sum(shares) == pytest.approx(0.1)
 
 
 def test_randomised_response_is_bounded_below_its_epsilon_and_nearly_reached() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -17,7 +16,7 @@ from fedveil.core.types import View
 from fedveil.engine.client import Broadcast
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
-from fedveil.mechanisms.schedules import Constant
+from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.method import Method
 from fedveil.parts.batches import FullBatch, PoissonBatch
 from fedveil.parts.local import LocalTraining
@@ -163,8 +162,9 @@ def test_the_labels_of_a_batch_are_counted(steps: int) -> None:
 
 def test_a_run_is_attacked_at_the_round_it_reached() -> None:
     method = small(FED_CDP)
-    decaying = replace(method, example=replace(method.example, clip=Clip(Constant(4.0), by="layer")))
+    decaying = replace(method, example=replace(method.example, clip=Clip(Linear(6.0, 2.0), by="layer")))
     scene = make_scene(decaying)
-    stolen, _ = steal(scene, Broadcast(7, first_model(scene).parameters), [0], View.CLIENT)
-    assert stolen.observations[0].round == 7
-    assert math.isfinite(stolen.noise_std)
+    early, late = (steal(scene, Broadcast(at, first_model(scene).parameters), [0], View.CLIENT)[0] for at in (0, 7))
+    assert late.observations[0].round == 7
+    bounds = [decaying.example.clip.at(at, decaying.rounds) for at in (0, 7)]
+    assert early.noise_std / late.noise_std == pytest.approx(bounds[0] / bounds[1])

@@ -37,7 +37,7 @@ CLIENT = {"upload.sigma": 1.7}
 
 
 def audited(dataset: Dataset, method: str, overrides: dict[str, Any], **options: Any) -> Audit:
-    return audit(method, SETTINGS | overrides, dataset=dataset, seed=options.pop("seed", 1), workers=1, **options)
+    return audit(method, SETTINGS | overrides, dataset=dataset, **{"seed": 1, "workers": 1, **options})
 
 
 @pytest.fixture
@@ -207,9 +207,9 @@ def test_noise_on_the_sum_leaves_single_gradients_in_the_open(blobs: Dataset) ->
     assert found.epsilon_lower > 4
 
 
-def test_a_seeded_audit_repeats_itself_whatever_the_chunks(blobs: Dataset) -> None:
+def test_a_seeded_audit_repeats_itself_on_any_number_of_workers(blobs: Dataset) -> None:
     few = RECORD | {"data.clients": 200}
-    first, second = (audited(blobs, "fed-cdp", few).to_dict() for _ in range(2))
+    first, second = (audited(blobs, "fed-cdp", few, workers=workers).to_dict() for workers in (1, 2))
     assert first == second
     assert audited(blobs, "fed-cdp", few, seed=2).to_dict()["details"] != first["details"]
 

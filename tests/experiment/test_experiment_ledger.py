@@ -11,7 +11,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +18,6 @@ from hypothesis import strategies as st
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Receipt, Sampling, Unit
-from fedveil.data.dataset import Dataset
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.privacy import account
 from fedveil.experiment.run import resume, run
@@ -286,10 +284,8 @@ def test_a_cohort_that_cannot_be_read_stops_the_run(filled: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["emptied", "deleted", "of another run"])
-def test_a_run_whose_ledger_lost_its_rounds_does_not_go_on(
-    damage: str, tiny: dict[str, Any], blobs: Dataset, tmp_path: Path
-) -> None:
-    run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(damage: str, tmp_path: Path) -> None:
+    run("fed-cdp", {"data.name": "cancer"}, rounds=2, out=tmp_path / "run", workers=1)
     (tmp_path / "run/result.json").unlink()
     ledger = tmp_path / "run/ledger.sqlite"
     ledger.unlink()
@@ -298,8 +294,18 @@ def test_a_run_whose_ledger_lost_its_rounds_does_not_go_on(
     elif damage == "of another run":
         with Ledger(ledger) as other:
             other.commit(0, [1], [])
-    with pytest.raises(FedveilError, match="ledger"):
-        resume(tmp_path / "run", workers=1, dataset=blobs)
+    for again in (account, resume):
+        with pytest.raises(FedveilError, match="ledger"):
+            again(tmp_path / "run")
+
+
+def test_a_ledger_covers_the_rounds_it_holds_and_not_one_more(path: Path) -> None:
+    with Ledger(path) as ledger:
+        for round in range(3):
+            ledger.commit(round, [1], receipts(round, [1]))
+        ledger.check_covers(3)
+        with pytest.raises(FedveilError, match="lacks 1 of the 4 published rounds"):
+            ledger.check_covers(4)
 
 
 def test_receipts_of_another_round_are_refused(path: Path) -> None:

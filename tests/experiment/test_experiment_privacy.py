@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fedveil.accounting import plan
 from fedveil.accounting.guarantees import Guarantee, Relation
 from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
@@ -18,7 +19,7 @@ from fedveil.core.types import Unit, View
 from fedveil.core.words import rounded_up
 from fedveil.data.dataset import Dataset
 from fedveil.experiment import run as run_module
-from fedveil.experiment.budget import Budgeted
+from fedveil.experiment.budget import Budgeted, excludes
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import prepare
 from fedveil.experiment.privacy import account, calibrate_spec, promised, spent
@@ -28,6 +29,7 @@ from fedveil.report.guarantees import client_lines
 
 Settings = dict[str, Any]
 SERVER = (Unit.RECORD, View.SERVER)
+RELEASED = (Unit.RECORD, View.RELEASED)
 
 
 def epsilon(result: Any, unit: str = "record", view: str = "server") -> float:
@@ -119,6 +121,57 @@ def test_the_round_that_would_pass_the_budget_does_not_run(tiny: Settings, blobs
     settings = budgeted(tiny, rounds=2, cohort="everyone")
     assert run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs).rounds == 2
     assert len(cohorts(tmp_path / "run")) == 2
+
+
+HIDDEN = {"cohort": {"kind": "poisson", "rate": 0.5}, "batch": {"kind": "poisson", "size": 5}}
+
+
+def test_a_budget_against_a_hidden_cohort_ends_the_run_for_everybody(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = {**tiny, **HIDDEN, "stop.rounds": 8, "privacy.view": "released"}
+    prepared = prepare(resolve("fed-cdp", settings), blobs)
+    two, three = (promised(prepared, delta=1e-5, rounds=rounds).of(*RELEASED).epsilon for rounds in (2, 3))
+    budget = {**settings, "privacy.epsilon": (two + three) / 2}
+    result = run("fed-cdp", budget, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert result.rounds == len(cohorts(tmp_path / "run")) == 2
+    assert epsilon(result, view="released") == two
+
+
+def test_a_repeated_round_costs_a_hidden_cohort_again(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    settings = {**tiny, **HIDDEN, "seed": "none"}
+    with pytest.MonkeyPatch.context() as patch:
+        die_after_paying(patch, round=1)
+        with pytest.raises(KeyboardInterrupt):
+            run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    result = resume(tmp_path / "run", workers=1, dataset=blobs)
+    assert result.rounds == 4
+    five = promised(prepare(resolve("fed-cdp", settings), blobs), delta=1e-5, rounds=5).of(*RELEASED).epsilon
+    assert epsilon(result, view="released") == five
+    accounted = account(tmp_path / "run").spent
+    assert accounted is not None
+    assert accounted.of(*RELEASED).epsilon == five
+
+
+def test_a_server_budget_that_may_leave_clients_out_promises_readers_no_amplification(
+    tiny: Settings, blobs: Dataset
+) -> None:
+    settings = {**tiny, **HIDDEN, "privacy.epsilon": 100.0, "privacy.view": "server"}
+    table = promised(prepare(resolve("fed-cdp", settings), blobs), delta=1e-5)
+    free = promised(prepare(resolve("fed-cdp", {**settings, "privacy.epsilon": "none"}), blobs), delta=1e-5)
+    assert table.of(*RELEASED).epsilon == table.of(*SERVER).epsilon > free.of(*RELEASED).epsilon
+
+
+def test_calibrated_noise_keeps_its_budget_where_that_may_leave_clients_out(tiny: Settings, blobs: Dataset) -> None:
+    """A cohort that grows to everybody ends the hidden draw, and with it the amplification."""
+    grown = {"kind": "poisson", "rate": 0.1, "growth": {"kind": "linear", "start": 1.0, "end": 10.0}}
+    settings = {
+        **tiny, "cohort": grown, "batch": {"kind": "poisson", "size": 5}, "privacy.epsilon": 1.0,
+        "privacy.calibrate": True, "privacy.view": "released",
+    }  # fmt: skip
+    prepared = prepare(resolve("fed-cdp", settings), blobs)
+    assert excludes(prepared)
+    assert 0.99 < promised(prepared, delta=1e-5).of(*RELEASED).epsilon <= 1.0
 
 
 def die_after_paying(patch: pytest.MonkeyPatch, round: int = 0, *, empty: bool = False) -> None:
@@ -225,6 +278,16 @@ def test_a_run_on_ones_own_records_is_accounted_as_it_was_whatever_their_name(
     assert found.terms.population.records == (30,) * 10
 
 
+def test_the_promise_on_ones_own_records_can_be_read_before_training_on_them(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    before = account("fed-cdp", tiny, dataset=blobs)
+    assert before.spent is None
+    assert before.terms.population.records == (30,) * 10
+    run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert account(tmp_path / "run").promised == before.promised
+
+
 def test_terms_that_were_changed_afterwards_are_not_accounted(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
     about = json.loads((tmp_path / "run/run.json").read_text())
@@ -275,7 +338,14 @@ def test_copies_of_records_are_stated_with_what_all_of_them_cost(
     assert epsilon(result) == epsilon(alone)
     stated = [caveat for cell in result.guarantees for caveat in cell["caveats"] if "for all copies together" in caveat]
     assert len(stated) == 5  # record × every view
-    assert all(float(caveat.rpartition("= ")[2]) > epsilon(result) for caveat in stated if "peer" not in caveat)
+    prepared = prepare(resolve("fed-cdp", shared), blobs)
+    every = plan(prepared.spec.method, prepared.population, prepared.layers, delta=1e-5, copies=2)
+    assert [caveat.rpartition("= ")[2] for caveat in stated] == [
+        rounded_up(every.of(Unit.RECORD, View(cell["view"])).epsilon)
+        for cell in result.guarantees
+        if cell["unit"] == "record"
+    ]
+    assert every.of(*SERVER).epsilon > 1.2 * epsilon(result)
     assert not any("no record is held by more than one" in str(cell) for cell in result.guarantees)
     assert any("no record is held by more than one" in str(cell) for cell in alone.guarantees)
 

@@ -30,6 +30,7 @@ from fedveil.experiment.spec import resolve
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.models.registry import build
+from fedveil.report.progress import Silent
 from fedveil.zoo import ZOO
 
 Settings = dict[str, Any]
@@ -56,6 +57,38 @@ def test_every_method_runs_and_leaves_a_complete_directory(
 
 def test_fedavg_learns(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     assert run("fedavg", {**tiny, "stop.rounds": 8}, out=tmp_path / "run", workers=1, dataset=blobs).accuracy > 0.9
+
+
+class Interrupting(Silent):
+    """Ctrl-C after the first round."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_says_how_it_goes_on(tmp_path: Path) -> None:
+    reporter = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        run("fedavg", {"data.name": "cancer"}, rounds=2, out=tmp_path / "run", workers=1, reporter=reporter)
+    assert reporter.notes[-1] == f"what was published is safe; go on with: fedveil resume {tmp_path / 'run'}"
+
+
+def test_an_interrupted_run_on_ones_own_records_goes_on_in_python_as_it_says(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    reporter = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        run("fedavg", tiny, out=tmp_path / "run", workers=1, dataset=blobs, reporter=reporter)
+    assert reporter.notes[-1].endswith(f"go on with: fedveil.resume('{tmp_path / 'run'}', dataset=…)")
+    with pytest.raises(FedveilError, match="records of your own are given in Python"):
+        resume(tmp_path / "run", workers=1)
+    assert resume(tmp_path / "run", workers=1, dataset=blobs).rounds == 4
 
 
 def tiny_of(method: str, tiny: Settings) -> Settings:

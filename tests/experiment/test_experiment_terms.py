@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Dataset
+from fedveil.data.dataset import Dataset, Examples
 from fedveil.experiment.budget import Budgeted, budget_of
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.privacy import claimed, promised, promised_course, spent, spent_course
-from fedveil.experiment.run import run
+from fedveil.experiment.run import resume, run
 from fedveil.experiment.spec import resolve
 from fedveil.experiment.terms import from_record, to_record
 
@@ -87,5 +88,8 @@ def test_other_data_under_the_same_spec_do_not_go_on_with_a_run(
     blobs: Dataset, tiny: dict[str, Any], tmp_path: Path
 ) -> None:
     run("fed-cdp", tiny, dataset=blobs, out=tmp_path / "r", workers=1)
-    with Ledger(tmp_path / "r" / "ledger.sqlite") as ledger, pytest.raises(FedveilError, match="who holds how many"):
-        ledger.pin("other terms", "terms")
+    (tmp_path / "r" / "result.json").unlink()
+    fewer = replace(blobs, train=Examples(blobs.train.inputs[:290], blobs.train.labels[:290]))  # some are held twice
+    with pytest.raises(FedveilError, match="who holds how many"):
+        resume(tmp_path / "r", workers=1, dataset=fewer)
+    assert resume(tmp_path / "r", workers=1, dataset=blobs).rounds == 4

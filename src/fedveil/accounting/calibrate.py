@@ -42,12 +42,24 @@ def calibrate(
     solve: str = "noise",
     participation: int | None = None,
     copies: int = 1,
+    excluding: bool = False,
 ) -> Calibration:
-    """Solve for `noise` (σ, to 1e-3), `rounds` (T) or `cohort` (its rate or size), everything else as it is."""
+    """Solve for `noise` (σ, to 1e-3), `rounds` (T) or `cohort` (its rate or size), everything else as it is.
+
+    `participation`, `copies` and `excluding` as for `plan`.
+    """
     one_of("solve", solve, ("noise", "rounds", "cohort"))
 
     def evaluate(candidate: Method) -> Guarantee:
-        promised = plan(candidate, population, layers, delta=target.delta, participation=participation, copies=copies)
+        promised = plan(
+            candidate,
+            population,
+            layers,
+            delta=target.delta,
+            participation=participation,
+            copies=copies,
+            excluding=excluding,
+        )
         return promised.of(target.unit, target.view)
 
     if solve == "noise":

@@ -13,7 +13,8 @@ Noise on the whole of a client also hides one record of it: exchanging a record 
 the clipping ball, so by at most 2S, and z halves. Noise on records hides a client only as a group of its N_i records:
 every step holds up to n = min(N_i, slots of a batch) of them, so taking the client out changes each of the L sums by at
 most n·S, and the single noisy rows together by at most sqrt(n)·S; L plain Gaussians with z/n or z/sqrt(n), whatever the
-sampling. The table prints this as vacuous where it says nothing (`guarantees.VACUOUS`).
+sampling. A clipping bound that follows the clients' own reports passes the server's noise by, so that such noise counts
+for nothing beside it. The table prints this as vacuous where it says nothing (`guarantees.VACUOUS`).
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ MIXED = "a peer starts from a mixture of the others' models, so the server row b
 REPLACED = "certified by Rényi divergences: no privacy loss distribution is known for fixed-size samples"
 SUMMED = "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves"
 LEAKED_BOUND = f"{LEAKED}: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
+
+PAST_THE_SERVER = (
+    "the clients' own reports of their norms choose the next clipping bound and do not pass through the server's noise"
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,10 @@ def _route(
     place: str, exposure: Exposure, crowd: Crowd, unit: Unit, view: View, copies: int, strict: bool
 ) -> Route | Unprotected:
     every = {round: Participation.of(round.cohort, crowd) for round, _ in exposure.all_rounds + exposure.took_part}
+    if place == "server" and any(
+        d.report is not None for round in every for d in round.declarations if d.place != place
+    ):
+        return Unprotected(PAST_THE_SERVER)
     published = view in (View.PEER, View.RELEASED)
     hidden = published and any(taking.chance is not None for taking in every.values())
     summed = published and _summed(place, every, view)

@@ -146,7 +146,10 @@ def data_directories() -> tuple[Path, ...]:
 def check_name(name: str) -> None:
     """Refuse a data set that isn't in the catalogue."""
     if name not in CATALOGUE:
-        raise FedveilError(f"unknown data set '{name}': choose one of {', '.join(sorted(CATALOGUE))}")
+        raise FedveilError(
+            f"unknown data set '{name}': choose one of {', '.join(sorted(CATALOGUE))}; records of your own are given in"
+            " Python, as dataset=…"
+        )
 
 
 def sha256_of(content: bytes | bytearray | memoryview) -> str:

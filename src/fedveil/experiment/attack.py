@@ -23,7 +23,7 @@ from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.server import ServerState
 from fedveil.experiment.convert import structure, unstructure
-from fedveil.experiment.files import RunFiles
+from fedveil.experiment.files import run_of
 from fedveil.experiment.findings import keep_attack
 from fedveil.experiment.layers import ABSENT, merge, set_dotted
 from fedveil.experiment.prepare import Prepared, prepare
@@ -201,10 +201,8 @@ def opened(
     dataset: Dataset | None = None,
 ) -> tuple[Prepared, ServerState]:
     """Everything ready, and the model at which it is attacked. The attack's own randomness never touches a run's."""
-    files = run_of(source)
+    files = run_of(source, overrides)
     if files is not None:
-        if overrides:
-            raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
         files.check()
         prepared = prepare(_seeded(resolve(files.spec), seed), dataset, initial=files.initial())
         state = files.load_checkpoint(prepared.layout)
@@ -215,12 +213,6 @@ def opened(
     spec = _seeded(resolve(_with_defaults(told, dataset)), seed)
     prepared = prepare(spec, dataset)
     return prepared, prepared.initial_state()
-
-
-def run_of(source: str | Path | Mapping[str, Any]) -> RunFiles | None:
-    """The run directory that a source names, if it does."""
-    files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
-    return files if files is not None and files.about.is_file() else None
 
 
 def _seeded(spec: Spec, seed: int) -> Spec:

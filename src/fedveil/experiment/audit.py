@@ -34,8 +34,8 @@ from fedveil.engine.client import check_taps
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.personal import PersonalModels
 from fedveil.engine.server import ServerState
-from fedveil.experiment.attack import run_of
 from fedveil.experiment.audit_result import Audit
+from fedveil.experiment.files import run_of
 from fedveil.experiment.findings import keep_audit
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.privacy import promised, spent
@@ -81,11 +81,9 @@ def audit(
     check_confidence(confidence)
     told = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
     told |= {} if dataset is None else {"data.name": dataset.name}
-    run = run_of(source)
+    run = run_of(source, overrides)
     if run is not None:
         run.check()
-        if overrides:
-            raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
     spec = resolve(source if run is None else run.spec, told)
     prepared = _setting(prepare(spec, dataset), unit, view, rounds)
     clients = prepared.sites.population.clients

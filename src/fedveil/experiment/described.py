@@ -16,6 +16,13 @@ NOISED = {
     ("server", "sum"): "once on the sum of the round's updates, at the server",
 }
 
+DIVIDED = {
+    "shards": "so that each has few labels",
+    "random": "at random",
+    "dirichlet": "so that each has its own mix of labels",
+    "copy": "so that each has all or a random part of them",
+}
+
 
 def clients_words(spec: Spec, terms: Terms | None) -> str:
     """Whose data: how many clients hold how many records, and whether the same ones."""
@@ -25,7 +32,7 @@ def clients_words(spec: Spec, terms: Terms | None) -> str:
     low, high = min(population.records), max(population.records)
     each = f"{low:,} records each" if low == high else f"{low:,} to {high:,} records each"
     shared = "no record is held twice" if copies == 1 else f"up to {copies:,} clients hold the same record"
-    return f"{population.clients:,} clients with {each}, divided by {spec.data.partition.kind}; {shared}"
+    return f"{population.clients:,} clients with {each}, divided {DIVIDED[spec.data.partition.kind]}; {shared}"
 
 
 def clip_words(spec: Spec) -> list[str]:

@@ -223,6 +223,16 @@ class RunFiles:
         write_whole(self.events, "".join(json.dumps(event) + "\n" for event in kept).encode())
 
 
+def run_of(source: object, overrides: Mapping[str, Any] | None = None) -> RunFiles | None:
+    """The run directory that a source names, if it does. A run can't be told other settings."""
+    files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
+    if files is None or not files.about.is_file():
+        return None
+    if overrides:
+        raise FedveilError(f"{source}: a run is what it is; for its settings with changes give its spec.toml")
+    return files
+
+
 def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
 

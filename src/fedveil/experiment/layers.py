@@ -66,7 +66,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """`key=value` from the command line; the value as `parse_value` reads it."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise FedveilError(f"--set {text}: expected key=value")
+        raise FedveilError(f"{text}: expected key=value")
     return key.strip(), parse_value(value)
 
 

@@ -16,6 +16,7 @@ from fedveil.data.dataset import Dataset, load, official_split
 from fedveil.data.partitions import Partition, make_partition
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
+from fedveil.experiment.budget import excludes
 from fedveil.experiment.spec import DataSpec, Spec
 from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.mechanisms.clip import Clip
@@ -92,13 +93,13 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
     model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
     layout = Layout.of(model)
-    spec = _calibrated(spec, sites.population, layout)
-    return Prepared(spec, dataset, partition, sites, model, layout, streams, initial)
+    prepared = Prepared(spec, dataset, partition, sites, model, layout, streams, initial)
+    return replace(prepared, spec=_calibrated(prepared))
 
 
-def _calibrated(spec: Spec, population: Population, layout: Layout) -> Spec:
+def _calibrated(prepared: Prepared) -> Spec:
     """The spec with the noise that its budget needs, where it asks for that."""
-    privacy = spec.privacy
+    spec, privacy = prepared.spec, prepared.spec.privacy
     if privacy.strict and spec.method.adaptive_clip is not None and _median(spec.method.adaptive_clip):
         raise FedveilError(
             "privacy.strict: the clipping bound is the median of the cohort's norms, read without noise, so nothing can"
@@ -107,7 +108,7 @@ def _calibrated(spec: Spec, population: Population, layout: Layout) -> Spec:
     if not privacy.calibrate or privacy.epsilon is None:
         return spec
     target = Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
-    found = calibrate(spec.method, population, layout.group_count, target)
+    found = calibrate(spec.method, prepared.population, prepared.layers, target, excluding=excludes(prepared))
     return replace(spec, method=found.method, privacy=replace(privacy, calibrate=False))
 
 

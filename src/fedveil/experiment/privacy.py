@@ -16,9 +16,10 @@ from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
 from fedveil.core.words import ONE_COPY, rounded_up
+from fedveil.data.dataset import Dataset
 from fedveil.experiment.budget import excludes
 from fedveil.experiment.described import clients_words
-from fedveil.experiment.files import RunFiles, disk_errors
+from fedveil.experiment.files import RunFiles, disk_errors, run_of
 from fedveil.experiment.ledger import Ledger
 from fedveil.experiment.prepare import prepare
 from fedveil.experiment.spec import Spec, resolve
@@ -63,13 +64,14 @@ def account(
     *,
     delta: float | None = None,
     secondary: bool = False,
+    dataset: Dataset | None = None,
 ) -> Account:
-    """The guarantee table of a method, a spec or a run directory."""
-    if isinstance(source, str | Path) and RunFiles(Path(source)).about.is_file():
-        if overrides:
-            raise FedveilError(f"{source}: a run is what it is; settings can't be changed")
-        return _account_run(RunFiles(Path(source)), delta, secondary)
-    prepared = prepare(resolve(source, overrides))
+    """The guarantee table of a method, a spec or a run directory; of a spec also on records of your own."""
+    run = run_of(source, overrides)
+    if run is not None:
+        return _account_run(run, delta, secondary)
+    told = dict(overrides or {}) | ({} if dataset is None else {"data.name": dataset.name})
+    prepared = prepare(resolve(source, told), dataset)
     delta = prepared.spec.privacy.delta if delta is None else delta
     promise = promised(prepared, delta=delta, secondary=secondary)
     return Account(prepared.spec.base, prepared, promise, None, claimed(prepared, delta))
@@ -245,16 +247,11 @@ def calibrate_spec(
     prepared = prepare(resolve(source, overrides))
     spec = prepared.spec
     target = Budget(epsilon, spec.privacy.delta if delta is None else delta, Unit(unit), View(view))
-    found = calibrate(
-        spec.method,
-        prepared.sites.population,
-        prepared.layout.group_count,
-        target,
-        solve=solve,
-    )
     privacy = replace(spec.privacy, delta=target.delta)
     if privacy.epsilon is not None:  # a budget of the preset's own must not stop a run that keeps the one asked for
         privacy = replace(privacy, epsilon=target.epsilon, unit=target.unit, view=target.view)
+    excluding = excludes(replace(prepared, spec=replace(spec, privacy=privacy)))
+    found = calibrate(spec.method, prepared.population, prepared.layers, target, solve=solve, excluding=excluding)
     answer = replace(spec, method=found.method, privacy=privacy)
     stated = promised(replace(prepared, spec=answer), delta=target.delta).of(target.unit, target.view)
     return replace(found, guarantee=stated), answer

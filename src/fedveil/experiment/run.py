@@ -16,6 +16,7 @@ from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt
 from fedveil.data.dataset import Dataset
+from fedveil.data.sources import CATALOGUE
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
@@ -116,7 +117,9 @@ def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter:
             ledger.pin(pinned(prepared), "terms")
             return _train_rounds(prepared, files, ledger, runtime, reporter)
     except KeyboardInterrupt:
-        reporter.note(f"what was published is safe; go on with: fedveil resume {files.directory}")
+        named = prepared.spec.data.name in CATALOGUE
+        again = f"fedveil resume {files.directory}" if named else f"fedveil.resume('{files.directory}', dataset=…)"
+        reporter.note(f"what was published is safe; go on with: {again}")
         raise
 
 

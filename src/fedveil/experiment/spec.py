@@ -174,7 +174,9 @@ def _complete(told: dict[str, Any]) -> Spec:
     known = ("data", "model", "evaluation", "privacy", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
-            raise FedveilError(f"{key}: unknown key; there are method, {', '.join(known)}")
+            raise FedveilError(
+                f"{key}: unknown key; there are method, {', '.join(known)}, and nested ones with dots, as stop.rounds"
+            )
     return Spec(
         base=base,
         data=structure(table["data"], DataSpec, "data"),

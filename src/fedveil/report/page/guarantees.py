@@ -11,6 +11,8 @@ from fedveil.report.page.words import WHO, cell_of, delta_word, epsilon_word, sh
 TERMS = (
     ("record, client", "of what a guarantee speaks: one example of one client, or everything that one client holds"),
     ("ε at δ", "whatever an adversary sees, its probability changes by at most a factor e^ε, up to δ"),
+    ("gradient, update", "what one record, or a client's whole round of training, would change in the model"),
+    ("clipping", "shortening such a change to a length of at most C, so that no one can change more"),
     (
         "add-or-remove, replace-one",
         "with and without the record or client, or with another in its place; numbers of different kinds"

@@ -9,8 +9,8 @@ from fedveil.core.words import LEAKED, ONE_COPY, SEEDED, rounded_up
 from fedveil.report.page.facts import Cell, Run, Status
 
 WHO = {
-    "on_device": ("Someone inside a device while it trains", "sees every single gradient"),
-    "client": ("Someone inside a device afterwards", "sees the finished update before it leaves"),
+    "on_device": ("Someone who taps a device's training", "sees every single gradient, not the records"),
+    "client": ("Someone who gets the finished update off a device", "sees it before it leaves, not the records"),
     "server": ("The server and its operator", "see each client's update as it arrives"),
     "peer": ("Another client", "sees the models that it receives"),
     "released": ("Anybody else", "sees every published model"),
