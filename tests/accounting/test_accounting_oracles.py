@@ -11,9 +11,11 @@ import pytest
 from scipy.stats import binom, norm
 
 from fedveil.accounting import losses
+from fedveil.accounting.claims import prifedsync_mean
 from fedveil.accounting.compose import (
     Composition,
     Term,
+    central_limit_mean,
     certified_delta,
     certify,
     composition,
@@ -21,6 +23,7 @@ from fedveil.accounting.compose import (
     grid_interval,
 )
 from fedveil.accounting.events import Step
+from fedveil.accounting.renyi import ORDERS, term_divergences
 
 Values = npt.NDArray[np.float64]
 GRID: Values = np.linspace(-30, 30, 60_001)
@@ -135,6 +138,20 @@ def test_fixed_size_samples_against_enumeration() -> None:
     for epsilon in (0.2, 0.5, 1.0):
         true = max(divergence(first, second, epsilon), divergence(second, first, epsilon))
         assert certified_delta(steps("without-replacement", deviation / 2, 1, batch / records), epsilon) >= true
+
+
+@pytest.mark.parametrize("chance", [0.01, 0.3, 1.0])
+def test_renyi_divergences_of_drawn_rounds_have_their_closed_form(chance: float) -> None:
+    """A coin that is seen: D_α = log(1 − p + p·e^((α−1)·D))/(α − 1), with D = L·α/(2z²) for L Gaussian steps."""
+    found = term_divergences(((Step("gaussian", 8.0), 3),), chance, 5)
+    orders = ORDERS[ORDERS < 64]
+    inside = 1 - chance + chance * np.exp((orders - 1) * 3 * orders / (2 * 8.0**2))
+    assert found[: len(orders)] == pytest.approx(5 * np.log(inside) / (orders - 1), rel=1e-6)
+
+
+def test_the_central_limit_of_fixed_size_samples_is_prifedsyncs_theorem() -> None:
+    limit = central_limit_mean(steps("without-replacement", 0.9, 38 * 83, 16 / 600))
+    assert limit == pytest.approx(prifedsync_mean(600, 16, 38, 83, 0.9), rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,8 @@ HIDDEN = {"cohort": {"kind": "poisson", "rate": 0.5}, "batch": {"kind": "poisson
 def test_a_budget_against_a_hidden_cohort_ends_the_run_for_everybody(
     tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
-    settings = {**tiny, **HIDDEN, "stop.rounds": 8, "privacy.view": "released"}
+    """Also where no single client took part often enough to have spent it."""
+    settings = {**tiny, **HIDDEN, "cohort.rate": 0.1, "stop.rounds": 8, "privacy.view": "released"}
     prepared = prepare(resolve("fed-cdp", settings), blobs)
     two, three = (promised(prepared, delta=1e-5, rounds=rounds).of(*RELEASED).epsilon for rounds in (2, 3))
     budget = {**settings, "privacy.epsilon": (two + three) / 2}

@@ -114,12 +114,13 @@ def make_run(**changes: Any) -> Run:
 
 
 class Page(HTMLParser):
-    """A page as a list of elements, and its text."""
+    """A page as a list of elements, its text, and the cells of its tables' rows."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
+        self.rows: list[list[str]] = []
         self._open: list[str] = []
         self.feed(html)
         self.close()
@@ -128,6 +129,10 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert len({name for name, _ in attrs}) == len(attrs), (tag, attrs)
         self.elements.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
         if tag not in ("meta", "img", "br", "hr"):
             self._open.append(tag)
 
@@ -137,6 +142,8 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open and self._open[-1] != "style":
             self.words.append(data)
+            if {"td", "th"} & set(self._open):
+                self.rows[-1][-1] += data
 
     @property
     def text(self) -> str:

@@ -144,6 +144,44 @@ def test_a_few_clients_have_a_row_each() -> None:
     assert "At most 8 rounds." in text
 
 
+def row_of(html: str, *beginnings: str) -> list[str]:
+    """The one row of the page's tables whose first cells begin so."""
+    (found,) = [
+        row
+        for row in Page(html).rows
+        if len(row) >= len(beginnings)
+        and all(cell.startswith(words) for cell, words in zip(row, beginnings, strict=False))
+    ]
+    return found
+
+
+def test_every_number_stands_in_its_own_column() -> None:
+    promised = (*cells(2.0)[:2], cell("record", "server", 7.5), *cells(2.0)[3:])
+    spent = (*cells(1.5)[:2], cell("record", "server", 3.5), *cells(1.5)[3:])
+    html = shown(make_run(promised=promised, spent=spent))
+    assert row_of(html, "record × server", "3.5", "7.5")[3].startswith("8 × Gaussian(z = 4)")
+    assert row_of(html, "record × server", "0.2")[1:4] == ["0.2", "7.5", "a paper"]  # claimed, verified
+    assert row_of(html, "client 1", "100") == ["client 1", "100", "4", "1", "4"]
+    both = shown(make_run(name="one", promised=promised, spent=spent), make_run(name="two"))
+    assert row_of(both, "one")[4:] != row_of(both, "two")[4:]
+    assert "3.5" in row_of(both, "one")
+    assert "7.5" not in row_of(both, "one")
+
+
+def test_no_epsilon_is_printed_below_its_certificate() -> None:
+    html = shown(make_run(spent=cells(7.74649)))
+    assert "7.747" in html
+    assert "7.746" not in html
+
+
+@pytest.mark.parametrize(("rmse", "verdict"), [(0.01, "reconstructed"), (0.5, "not recognised")])
+def test_a_record_is_called_reconstructed_below_the_threshold_alone(rmse: float, verdict: str) -> None:
+    (attack,) = make_run().attacks
+    theft = replace(attack.thefts[0], rmse=rmse)
+    html = shown(make_run(attacks=(replace(attack, thefts=(theft,)),)))
+    assert f"Client 7: {verdict} RMSE" in Page(html).text
+
+
 @pytest.mark.parametrize("state", ["unfinished", "running"])
 def test_an_unfinished_run_is_called_unfinished_first(state: str) -> None:
     text = Page(shown(make_run(status=Status(state, 3, 8, 4)))).text
