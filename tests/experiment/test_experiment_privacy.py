@@ -72,6 +72,12 @@ def test_a_run_without_privacy_promises_nothing(tiny: Settings, blobs: Dataset, 
     assert json.loads((tmp_path / "run/result.json").read_text())["guarantees"] == result.guarantees
 
 
+def test_scaling_by_statistics_of_the_records_is_said_in_every_cell(tiny: Settings, blobs: Dataset) -> None:
+    for settings, dataset in (({"data.name": "cancer"}, None), (tiny, blobs)):
+        told = account("fed-cdp", settings, dataset=dataset).promised.guarantees
+        assert {any("scaled by" in caveat for caveat in cell.caveats) for cell in told} == {dataset is None}
+
+
 def test_a_seeded_run_is_marked_in_every_cell(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     for name, seed, marked in (("a", 1, True), ("b", "none", False)):
         result = run("fed-cdp", {**tiny, "seed": seed}, out=tmp_path / name, workers=1, dataset=blobs)

@@ -204,6 +204,9 @@ def _load_cancer() -> Dataset:
     )
 
 
+SCALED_TOGETHER = frozenset({"adult", "cancer"})
+"""Data sets whose features were scaled by statistics of all their training records."""
+
 _LOADERS: dict[str, Callable[[], Dataset]] = {
     "mnist": _load_mnist,
     "cifar10": _load_cifar10,

@@ -16,7 +16,7 @@ from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
 from fedveil.core.words import ONE_COPY, rounded_up
-from fedveil.data.dataset import Dataset
+from fedveil.data.dataset import SCALED_TOGETHER, Dataset
 from fedveil.experiment.budget import excludes
 from fedveil.experiment.described import clients_words
 from fedveil.experiment.files import RunFiles, disk_errors, run_of
@@ -111,7 +111,8 @@ def cells(table: Table) -> list[dict[str, Any]]:
 
 def promised(terms: Terms, *, delta: float, rounds: int | None = None, secondary: bool = False) -> Table:
     """The unit × view table of the spec, worst case over clients."""
-    return _stating_copies(
+    return _stating(
+        terms,
         lambda copies: plan(
             terms.spec.method,
             terms.population,
@@ -124,7 +125,6 @@ def promised(terms: Terms, *, delta: float, rounds: int | None = None, secondary
             excluding=excludes(terms),
             strict=terms.spec.privacy.strict,
         ),
-        terms.copies,
     )
 
 
@@ -137,7 +137,8 @@ def spent(
     secondary: bool = False,
 ) -> Table:
     """The table of what really ran; `attempts` are all rounds that were begun, repeated ones as often as they were."""
-    return _stating_copies(
+    return _stating(
+        terms,
         lambda copies: replay(
             receipts,
             terms.population,
@@ -152,7 +153,6 @@ def spent(
             excluding=excludes(terms),
             strict=terms.spec.privacy.strict,
         ),
-        terms.copies,
     )
 
 
@@ -195,9 +195,17 @@ def promised_course(terms: Terms, marks: Sequence[int], cell: tuple[Unit, View])
     return found
 
 
-def _stating_copies(table: Callable[[int], Table], copies: int) -> Table:
-    """A record is one example of one client. Where several clients hold copies, every cell says what all cost."""
-    one = table(1)
+SCALED = "features are scaled by the means and deviations of all training records together, which ε leaves out"
+
+
+def _stating(terms: Terms, table: Callable[[int], Table]) -> Table:
+    """The table for one copy of a record, with what must be said of this data set's records in every cell.
+
+    A record is one example of one client. Where several clients hold copies, every cell says what all cost.
+    """
+    one, copies = table(1), terms.copies
+    if terms.spec.data.name in SCALED_TOGETHER:
+        one = replace(one, setting=replace(one.setting, caveats=(*one.setting.caveats, SCALED)))
     if copies == 1:
         return one
     every = table(copies)
