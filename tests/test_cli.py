@@ -208,7 +208,7 @@ def test_a_run_of_a_newer_version_is_refused(call: Any) -> None:
 
 
 def test_ctrl_c_says_how_to_go_on_exits_with_130_and_loses_nothing(tmp_path: Path) -> None:
-    command = ["run", "fedavg", *CANCER, "--rounds", "60", "--set", "local.steps=200"]  # slow enough to be caught
+    command = ["run", "fedavg", *CANCER, "--rounds", "60", "--set", "local.steps=25"]  # slow enough to be caught
     process = start(*command, "--workers", "2", "--out", "cut", cwd=tmp_path)
     wait_for_rounds(tmp_path / "cut/events.jsonl", 3)
     process.send_signal(signal.SIGINT)

