@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from attack_scene import first_model, make_scene, small
 from fedveil.attacks.invert import PRESETS, Attack, Reconstruction, invert
 from fedveil.attacks.labels import Known
 from fedveil.attacks.metrics import Score, Successes, scores, summarise
+from fedveil.attacks.minimise import UPDATES, Minima, Objective, Watch, nobody
 from fedveil.attacks.victims import Stolen, Truth, steal
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import View
@@ -116,6 +117,33 @@ def test_a_watch_sees_the_records_develop_from_the_seed_to_the_result() -> None:
     )
     assert torch.equal(frames[0], found.seeds[0])
     assert torch.equal(frames[-1], found.inputs[0])
+
+
+@dataclass(frozen=True)
+class SecondTry:
+    """An optimiser that gets nowhere in three iterations and then, from other seeds, finds the records in one."""
+
+    truth: torch.Tensor
+    tries: list[int]
+
+    def minimise(self, objective: Objective, start: torch.Tensor, iterations: int, watch: Watch = nobody) -> Minima:
+        self.tries.append(len(start))
+        everyone, second = torch.arange(len(start)), len(self.tries) > 1
+        points = self.truth.flatten(1).to(start.dtype) if second else start
+        updates = torch.full((len(start),), UPDATES if second else 3 * UPDATES)
+        watch(everyone, updates, points)
+        return Minima(points, torch.zeros(len(start)) if second else torch.ones(len(start)), updates, 1)
+
+
+def test_iterations_of_failed_tries_count_until_success() -> None:
+    scene = make_scene(small())
+    stolen, truth = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE)
+    tries: list[int] = []
+    attack = replace(Attack(), restarts=2, optimiser=SecondTry(truth.inputs, tries))
+    _, scored = attacked(attack, stolen, truth)
+    assert tries == [len(VICTIMS)] * 2
+    assert all(score.success for score in scored)
+    assert [score.iterations for score in scored] == [4] * len(VICTIMS)
 
 
 def test_a_model_whose_gradient_is_zero_is_refused() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from attack_scene import CLIENTS, RECORDS, first_model, make_scene, small
+from attack_scene import CLASSES, CLIENTS, RECORDS, first_model, make_scene, small
 
 from fedveil.attacks.labels import recovered
 from fedveil.attacks.simulate import predicted
@@ -18,6 +18,7 @@ from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.method import Method
+from fedveil.models.registry import build
 from fedveil.parts.batches import FullBatch, PoissonBatch
 from fedveil.parts.local import LocalTraining
 from fedveil.parts.optimisers import Adam, Momentum
@@ -141,9 +142,17 @@ def test_the_label_of_one_example_is_read_off_its_gradient(shape: tuple[int, ...
     assert torch.equal(recovered(stolen), truth.labels)
 
 
-def test_the_label_is_found_without_a_bias_too() -> None:
-    from fedveil.models.registry import build
+@pytest.mark.parametrize("clip", [Clip(Constant(0.05)), Clip(Constant(1.0), by="layer")], ids=["whole", "layers"])
+@pytest.mark.parametrize("view", [View.ON_DEVICE, View.SERVER])
+def test_the_label_of_one_example_is_read_off_its_clipped_gradient(clip: Clip, view: View) -> None:
+    method = replace(small(FED_CDP), example=Gaussian(clip=clip, sigma=0.0))
+    model = build("leakage-cnn", (1, 28, 28), CLASSES, seed=4)
+    scene = make_scene(method, model, (1, 28, 28))
+    stolen, truth = steal(scene, first_model(scene), list(range(CLIENTS)), view)
+    assert torch.equal(recovered(stolen), truth.labels)
 
+
+def test_the_label_is_found_without_a_bias_too() -> None:
     model = build("cnn", (1, 8, 8), 4, {"activation": "sigmoid", "bias": False}, seed=1)
     scene = make_scene(small(), model)
     stolen, truth = steal(scene, first_model(scene), list(range(CLIENTS)), View.ON_DEVICE)

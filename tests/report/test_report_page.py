@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from page_facts import Page, audit, cell, cells, make_run
 
+from fedveil.core.words import rounded_down
 from fedveil.report.page.facts import Clients, Options, Run, Status
 from fedveil.report.page.page import POLICY, page
 from fedveil.report.page.style import DARK, LIGHT, READ_ON, stylesheet
@@ -172,6 +173,20 @@ def test_no_epsilon_is_printed_below_its_certificate() -> None:
     html = shown(make_run(spent=cells(7.74649)))
     assert "7.747" in html
     assert "7.746" not in html
+
+
+def test_no_lower_bound_is_printed_above_what_was_shown() -> None:
+    assert [rounded_down(value) for value in (1.5951, 0.99951, 0.0, 12.0, 3.14159)] == [
+        "1.59",
+        "0.999",
+        "0",
+        "12",
+        "3.14",
+    ]
+    html = shown(make_run(audits=(audit(epsilon_lower=1.4951, epsilon_lower_if_gaussian=1.49951),)))
+    assert "ε is at least 1.49 (1.49 if" in html
+    assert row_of(html, "record × server", "1.5", "1.49")
+    assert "1.5 if" not in html
 
 
 @pytest.mark.parametrize(("rmse", "verdict"), [(0.01, "reconstructed"), (0.5, "not recognised")])

@@ -18,7 +18,7 @@ from fedveil.attacks.adam import Adam
 from fedveil.attacks.distances import Cosine, Distance, SquaredL2, Target
 from fedveil.attacks.labels import Analytic, Joint, Known, Label, recovered
 from fedveil.attacks.lbfgs import Lbfgs
-from fedveil.attacks.minimise import Minima, Objective, Watch, nobody
+from fedveil.attacks.minimise import UPDATES, Minima, Objective, Watch, nobody
 from fedveil.attacks.regularisers import NoRegulariser, Regulariser, SquaredNorm, TotalVariation
 from fedveil.attacks.seeds import Normal, Patterned, Seed, Uniform
 from fedveil.attacks.simulate import predicted
@@ -115,21 +115,22 @@ def invert(
         problem = _Problem(attack, stolen, told)
         everyone = torch.arange(len(stolen.observations))
         seeds = problem.seeds(generator, len(everyone))
-        found = _run(attack, problem, seeds, everyone, iterations, watch, pool)
+        made = torch.zeros(len(everyone), dtype=torch.int64)
+        found = _run(attack, problem, seeds, everyone, iterations, made, watch, pool)
         points, values, made = found.points, found.values, found.iterations
         for _ in range(attack.restarts if stolen.noise_std == 0 else 0):
             again = (~(values <= MATCHED)).nonzero().squeeze(1)
             if not len(again):
                 break
             fresh = problem.seeds(generator, len(again))
-            tried = _run(attack, problem, fresh, again, iterations, watch, pool)
+            tried = _run(attack, problem, fresh, again, iterations, made[again], watch, pool)
             made[again] += tried.iterations
             better = ~(tried.values >= values[again])
             points[again[better]], values[again[better]] = tried.points[better], tried.values[better]
             seeds[again[better]] = fresh[better]
         if attack.polish:
             plain = _Problem(replace(attack, regulariser=NoRegulariser()), stolen, told)
-            polished = _run(attack, plain, points, everyone, iterations, watch, pool)
+            polished = _run(attack, plain, points, everyone, iterations, made, watch, pool)
             points, values, made = polished.points, polished.values, made + polished.iterations
     inputs, labels = problem.records(points, everyone)
     return Reconstruction(
@@ -147,22 +148,24 @@ def _run(
     seeds: Tensor,
     members: Tensor,
     iterations: int,
+    made: Tensor,
     watch: Watch,
     pool: ThreadPoolExecutor,
 ) -> Minima:
     """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group.
 
+    `made` are the iterations that earlier tries have made of each, which whoever watches counts on.
     A thread can't be interrupted: where the waiting ends early (Ctrl-C), the workers stop at their next evaluation.
     """
     size, alone, given_up = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock(), Event()
 
     def group(first: int) -> Minima:
-        victims = members[first : first + size]
+        victims, before = members[first : first + size], made[first : first + size]
 
         def seen(rows: Tensor, updates: Tensor, points: Tensor) -> None:
             shown = problem.within_range(problem.records(points, victims[rows])[0])
             with alone:
-                watch(victims[rows], updates, shown)
+                watch(victims[rows], updates + UPDATES * before[rows], shown)
 
         def objective(points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
             if given_up.is_set():

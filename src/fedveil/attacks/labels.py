@@ -21,8 +21,9 @@ PROBES = 64
 class Analytic:
     """Read off the last layer: with cross-entropy its bias has the gradient p − onehot(label), negative at the label.
 
-    For a batch the sum is Σp − (how often each class occurs); Σp is guessed from the model's answers to random inputs,
-    and the classes are counted down from the largest remainder (iDLG for one record, label counts for several).
+    Clipping a record's gradient shortens it and leaves the sign. For a batch the sum is Σp − (how often each class
+    occurs); Σp is guessed from the model's answers to random inputs, and the classes are counted down from the largest
+    remainder (iDLG for one record, label counts for several).
     """
 
     kind: ClassVar[str] = "analytic"
@@ -53,8 +54,10 @@ def recovered(stolen: Stolen) -> Tensor:
     sums, features = _last_layer(stolen, gradients)
     records = facts.records if stolen.view is View.ON_DEVICE else facts.batch
     answers, feature = _answers(stolen, features)
-    remaining = records * answers - sums / feature
     wanted = facts.records
+    if wanted == 1:
+        return (sums / feature).argmin(dim=1, keepdim=True)
+    remaining = records * answers - sums / feature
     remaining = remaining * (wanted / records)
     found = torch.zeros(len(sums), wanted, dtype=torch.int64)
     rows = torch.arange(len(sums))

@@ -22,3 +22,11 @@ def rounded_up(epsilon: float) -> str:
         return f"{epsilon:.4g}"
     unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
     return f"{math.ceil(epsilon / unit - 1e-9) * unit:.4g}"
+
+
+def rounded_down(bound: float, digits: int = 3) -> str:
+    """A lower bound, never above what was shown."""
+    if not 0 < bound < math.inf:
+        return f"{bound:.{digits}g}"
+    unit = 10.0 ** (math.floor(math.log10(bound)) + 1 - digits)
+    return f"{math.floor(bound / unit + 1e-9) * unit:.{digits}g}"

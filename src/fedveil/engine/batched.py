@@ -85,7 +85,7 @@ class Evaluation:
 class Engine:
     """Everything one process needs to do clients' work: the method, the network, the records and the streams.
 
-    What a client computes depends on the round and its place in the cohort, never on the chunk it is in.
+    What a client computes depends on the round and its number, never on the chunk it is in.
     """
 
     def __init__(

@@ -3,7 +3,8 @@
 A client's work needs one thing from a model: the sum over a batch of its per-example gradients, each scaled by
 a clipping factor that depends on that example's own gradient norms. Three implementations give it: `plain`
 (one example after another, the reference), `general` (any module, vectorised by `torch.func`) and `fused`
-(hand-batched layers). They agree to rounding; `choose` in `batched.py` picks one.
+(hand-batched layers). They agree to rounding; `choose` in `batched.py` picks one. Attacks have a fourth, which can be
+differentiated (`attacks/differentiable.py`).
 """
 
 from __future__ import annotations

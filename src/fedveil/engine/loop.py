@@ -42,7 +42,7 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True)
 class Closed:
-    """A finished round that nobody has seen yet: pay for it (`receipts`), then publish `state`."""
+    """A finished round that nobody has seen yet: confirm what was paid for it (`receipts`), then publish `state`."""
 
     state: ServerState
     receipts: tuple[Receipt, ...]

@@ -1,4 +1,4 @@
-"""The server's side of a round, as pure functions: open it, add up what arrives, sanitise the sum, close it."""
+"""The server's side of a round: open it, add up what arrives (`Tally`), sanitise the sum in place, close it."""
 
 from __future__ import annotations
 

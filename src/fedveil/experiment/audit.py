@@ -129,6 +129,12 @@ def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepare
         raise FedveilError("view: a peer sees some of the released models; audit the view released")
     if unit is Unit.CLIENT and view is View.ON_DEVICE:
         raise FedveilError("unit: on the device a client's records are seen one by one; audit the unit record there")
+    clipped = method.upload is not None or (method.server is not None and view is View.RELEASED)
+    if unit is Unit.CLIENT and method.example is not None and not clipped:
+        raise FedveilError(
+            "unit: only single records are clipped here, so a whole client is hidden as a group of its records, and no"
+            " planted update would stand for it; audit the unit record"
+        )
     if not 1 <= rounds <= method.rounds:
         raise FedveilError(f"rounds: must be from 1 to the {method.rounds} of stop.rounds, not {rounds}")
     if view is not View.RELEASED:

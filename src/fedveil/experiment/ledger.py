@@ -31,6 +31,14 @@ CREATE TABLE IF NOT EXISTS receipts (
 """
 
 
+class LedgerBusy(FedveilError):
+    """Another process holds the ledger: the run is going on."""
+
+
+class LedgerChanged(FedveilError):
+    """The spec or the terms are not those under which the run began."""
+
+
 class Ledger:
     """One run's ledger; use it as a context manager. Only one process at a time can hold it."""
 
@@ -85,7 +93,7 @@ class Ledger:
                 "spec": "the spec was changed after the run began; put spec.toml back as it was",
                 "terms": "who holds how many records was changed after the run began; put run.json and the data back",
             }[what]
-            raise FedveilError(f"{self._path}: {words}")
+            raise LedgerChanged(f"{self._path}: {words}")
         return row is not None
 
     def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
@@ -172,7 +180,7 @@ class Ledger:
             yield
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
-                raise FedveilError(f"{self._path}: another process is working on this run") from None
+                raise LedgerBusy(f"{self._path}: another process is working on this run") from None
             raise FedveilError(f"{self._path}: the ledger can't be used ({error}); the run can't go on") from None
         except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
             raise FedveilError(f"{self._path}: the ledger can't be read ({error}); the run can't go on") from None

@@ -111,20 +111,26 @@ def cells(table: Table) -> list[dict[str, Any]]:
 
 def promised(terms: Terms, *, delta: float, rounds: int | None = None, secondary: bool = False) -> Table:
     """The unit × view table of the spec, worst case over clients."""
-    return _stating(
-        terms,
-        lambda copies: plan(
-            terms.spec.method,
-            terms.population,
-            terms.layers,
-            delta=delta,
-            rounds=rounds,
-            copies=copies,
-            seeded=terms.seeded,
-            secondary=secondary,
-            excluding=excludes(terms),
-            strict=terms.spec.privacy.strict,
-        ),
+    return _stating(terms, lambda copies: _planned(terms, delta, rounds, copies, secondary))
+
+
+def promised_course(terms: Terms, marks: Sequence[int], cell: tuple[Unit, View]) -> list[float]:
+    """ε of one cell as it is promised for so many rounds, for each of the `marks`."""
+    return [_planned(terms, terms.spec.privacy.delta, rounds).of(*cell).epsilon for rounds in marks]
+
+
+def _planned(terms: Terms, delta: float, rounds: int | None, copies: int = 1, secondary: bool = False) -> Table:
+    return plan(
+        terms.spec.method,
+        terms.population,
+        terms.layers,
+        delta=delta,
+        rounds=rounds,
+        copies=copies,
+        seeded=terms.seeded,
+        secondary=secondary,
+        excluding=excludes(terms),
+        strict=terms.spec.privacy.strict,
     )
 
 
@@ -137,23 +143,7 @@ def spent(
     secondary: bool = False,
 ) -> Table:
     """The table of what really ran; `attempts` are all rounds that were begun, repeated ones as often as they were."""
-    return _stating(
-        terms,
-        lambda copies: replay(
-            receipts,
-            terms.population,
-            terms.spec.method,
-            terms.layers,
-            delta=delta,
-            rounds=rounds,
-            attempts=attempts,
-            copies=copies,
-            seeded=terms.seeded,
-            secondary=secondary,
-            excluding=excludes(terms),
-            strict=terms.spec.privacy.strict,
-        ),
-    )
+    return _stating(terms, lambda copies: _replayed(terms, receipts, rounds, delta, attempts, copies, secondary))
 
 
 def spent_course(
@@ -162,37 +152,35 @@ def spent_course(
     """ε of one cell as it was spent after so many rounds, for each of the `marks`."""
     found = []
     for rounds in marks:
-        table = replay(
-            [receipt for receipt in receipts if receipt.round < rounds],
-            terms.population,
-            terms.spec.method,
-            terms.layers,
-            delta=terms.spec.privacy.delta,
-            rounds=rounds,
-            attempts=[round for round in attempts if round < rounds],
-            excluding=excludes(terms),
-            strict=terms.spec.privacy.strict,
-        )
-        found.append(table.of(*cell).epsilon)
+        so_far = [receipt for receipt in receipts if receipt.round < rounds]
+        begun = [round for round in attempts if round < rounds]
+        found.append(_replayed(terms, so_far, rounds, terms.spec.privacy.delta, begun).of(*cell).epsilon)
     return found
 
 
-def promised_course(terms: Terms, marks: Sequence[int], cell: tuple[Unit, View]) -> list[float]:
-    """ε of one cell as it is promised for so many rounds, for each of the `marks`."""
-    method, privacy = terms.spec.method, terms.spec.privacy
-    found = []
-    for rounds in marks:
-        table = plan(
-            method,
-            terms.population,
-            terms.layers,
-            delta=privacy.delta,
-            rounds=rounds,
-            excluding=excludes(terms),
-            strict=privacy.strict,
-        )
-        found.append(table.of(*cell).epsilon)
-    return found
+def _replayed(
+    terms: Terms,
+    receipts: Sequence[Receipt],
+    rounds: int,
+    delta: float,
+    attempts: Sequence[int] | None,
+    copies: int = 1,
+    secondary: bool = False,
+) -> Table:
+    return replay(
+        receipts,
+        terms.population,
+        terms.spec.method,
+        terms.layers,
+        delta=delta,
+        rounds=rounds,
+        attempts=attempts,
+        copies=copies,
+        seeded=terms.seeded,
+        secondary=secondary,
+        excluding=excludes(terms),
+        strict=terms.spec.privacy.strict,
+    )
 
 
 SCALED = "features are scaled by the means and deviations of all training records together, which ε leaves out"

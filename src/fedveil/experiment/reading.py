@@ -10,7 +10,7 @@ from typing import Any
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt
 from fedveil.experiment.files import RunFiles
-from fedveil.experiment.ledger import Ledger
+from fedveil.experiment.ledger import Ledger, LedgerBusy, LedgerChanged
 from fedveil.experiment.prepare import prepare
 from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.terms import Terms, from_record, pinned
@@ -138,11 +138,12 @@ def _read_ledger(found: Reading) -> None:
                 ledger.check(pinned(found.terms), "terms")
             ledger.check_covers(found.published)
             found.book = Book(ledger.rounds(), ledger.receipts())
+    except LedgerBusy:
+        found.running = True
+        found.problems.append(f"the ledger is in use: {UNKNOWN}")
     except FedveilError as error:
-        found.running = "another process" in str(error)
-        found.changed = "changed after the run began" in str(error)
-        words = f"the ledger is in use: {UNKNOWN}" if found.running else None
-        found.problems.append(words or _shortened(found, error))
+        found.changed = isinstance(error, LedgerChanged)
+        found.problems.append(_shortened(found, error))
 
 
 def _checkpointed(files: RunFiles) -> int | None:

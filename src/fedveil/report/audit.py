@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedveil.core.words import rounded_up
+from fedveil.core.words import rounded_down, rounded_up
 
 SEES = {
     "on_device": "every single gradient on the devices",
@@ -19,9 +19,9 @@ KNOWS = {"record": "one record was used", "client": "one client took part"}
 def audit_lines(found: Mapping[str, Any]) -> list[str]:
     """What was tried and whether the promise held, for somebody who answers for the data."""
     gaussian = found["epsilon_lower_if_gaussian"]
-    lower = f"ε is at least {found['epsilon_lower']:.3g}"
+    lower = f"ε is at least {rounded_down(found['epsilon_lower'])}"
     if gaussian is not None and gaussian > found["epsilon_lower"]:
-        lower += f" ({gaussian:.3g} if the noise has the Gaussian shape that it declares)"
+        lower += f" ({rounded_down(gaussian)} if the noise has the Gaussian shape that it declares)"
     level = f"{found['confidence']:.4g}".rstrip("0").rstrip(".")
     tried = (
         f"An adversary who sees {SEES[found['view']]} tried to tell, {found['canaries']:,} times, whether"
@@ -40,6 +40,6 @@ def audit_lines(found: Mapping[str, Any]) -> list[str]:
         broken = found["refuted"]
         second = (
             f"BROKEN: ε ≤ {rounded_up(broken['epsilon_verified'])} was promised at δ = {broken['delta']:g}, and ε ≥"
-            f" {broken['epsilon_lower']:.4g} was shown there; do not rely on this promise."
+            f" {rounded_down(broken['epsilon_lower'], 4)} was shown there; do not rely on this promise."
         )
     return [tried, second]

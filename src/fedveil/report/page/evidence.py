@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
+from fedveil.core.words import rounded_down
 from fedveil.report.audit import audit_lines
 from fedveil.report.page.facts import Attack, Options, Run, Theft
 from fedveil.report.page.markup import Markup, callout, join, paragraph, table, tag
@@ -125,7 +126,7 @@ def audits(run: Run, options: Options) -> Markup:
             row = [
                 f"{audit['unit']} × {audit['view']}",
                 epsilon_word(audit["epsilon_verified"]),
-                f"{audit['epsilon_lower']:.3g}",
+                rounded_down(audit["epsilon_lower"]),
                 f"{audit['canaries']:,}",
                 str(audit["rounds"]),
                 _verdict(audit),
