@@ -147,6 +147,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", "--set", "example.clip.bound=0"], "example.clip.bound"),
     (["run", "--set", "example.sigma=lots"], "example.sigma: expected a number"),
     (["run", "--set", "nonsense"], "expected key=value"),
+    (["run", "a" * 300], "File name too long"),
     (["run", "--set", "nonsense.key=1"], "unknown key"),
     (["run", "--rounds", "0"], "stop.rounds: must be a positive whole number"),
     (["run", *CANCER, "--set", "batch.size=500"], "batch of 500 is larger than client 0"),

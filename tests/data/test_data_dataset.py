@@ -191,3 +191,20 @@ def test_a_damaged_cache_is_never_used(home: Path) -> None:
 def test_a_cache_that_cannot_be_written_is_no_obstacle(home: Path) -> None:
     home.write_text("a file where the directory should be")
     assert cache.cached("set", "key", 2, lambda: b"ok") == b"ok"
+
+
+def test_tensors_of_any_order_in_memory_are_taken_and_laid_out_plainly() -> None:
+    pictures = torch.rand(4, 6, 5, 3).permute(0, 3, 1, 2)
+    part = Examples(pictures, torch.tensor([0, 1, 0, 1]))
+    found = from_tensors("mine", part, part)
+    assert found.train.inputs.is_contiguous()
+    assert torch.equal(found.validation.inputs, pictures)
+    assert found.input_shape == (3, 6, 5)
+
+
+def test_records_are_told_apart_by_their_fingerprint() -> None:
+    labels = torch.tensor([0, 1, 0, 1])
+    one, same, other = (Examples(torch.full((4, 2), value), labels) for value in (1.0, 1.0, 2.0))
+    assert from_tensors("a", one, one).fingerprint == from_tensors("b", same, one).fingerprint
+    assert from_tensors("a", one, one).fingerprint != from_tensors("a", other, one).fingerprint
+    assert from_tensors("a", one, one).fingerprint != from_tensors("a", one, other).fingerprint

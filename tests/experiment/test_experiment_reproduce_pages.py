@@ -45,6 +45,29 @@ def table(monkeypatch: pytest.MonkeyPatch) -> str:
     return "tiny-table"
 
 
+def test_a_cell_in_which_some_seeds_gave_no_number_tells_the_numbers_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Training("fedavg", {"data.name": "cancer", "stop.rounds": 1})
+    numbers = {"1": 0.75, "2": "diverged", "3": 0.25}
+    cell = Cell("row", "column", work, lambda done, prepared: numbers[done.name[-1]], digits=2)
+    found = mixed(monkeypatch, cell)
+    (row,) = reproduce(found, follower=Follower(), out=tmp_path, workers=1, seeds=3).rows
+    assert row["ours"] is None
+    assert row["words"] == "1 of 3 seeds: diverged; the others: 0.75, 0.25"
+
+
+def mixed(monkeypatch: pytest.MonkeyPatch, *cells: Cell) -> str:
+    """A reproduction of these cells alone."""
+    printed = Printed("mixed", "Nobody 2000", "Table 0", "Nothing", "", ("column",), {"row": (0.5,)})
+    declaration = Reproduction(
+        name="mixed", title="Mixed", cells=lambda scale: cells, scales={"small": "", "paper": ""}
+    )
+    monkeypatch.setattr("fedveil.experiment.reproduce.declare.printed_tables", lambda: {"mixed": printed})
+    monkeypatch.setattr(known, "catalogue", lambda: {"mixed": declaration})
+    return "mixed"
+
+
 def test_relation_and_copies_are_told_of_runs_and_of_settings(tmp_path: Path, table: str) -> None:
     found = reproduce(table, follower=Follower(), out=tmp_path, workers=1, only=["Fed-CDP"])
     for row in found.asked:

@@ -91,6 +91,16 @@ def test_an_interrupted_run_on_ones_own_records_goes_on_in_python_as_it_says(
     assert resume(tmp_path / "run", workers=1, dataset=blobs).rounds == 4
 
 
+def test_a_run_goes_on_with_its_own_records_only(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    """As many others under the same name are told apart."""
+    run("fedavg", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    (tmp_path / "run/result.json").unlink()
+    others = replace(blobs, train=Examples(blobs.train.inputs + 1, blobs.train.labels))
+    with pytest.raises(FedveilError, match="the records are not those that the run began with"):
+        resume(tmp_path / "run", workers=1, dataset=others)
+    assert resume(tmp_path / "run", workers=1, dataset=replace(blobs)).rounds == 4
+
+
 def tiny_of(method: str, tiny: Settings) -> Settings:
     """Settings of a method's own that make it small: no budget that ends it, tests for personal models."""
     return {**tiny, "data.test": 20, "privacy.epsilon": "none"} if method in ("prifedsync", "geyer-private") else tiny

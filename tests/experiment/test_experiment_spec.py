@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 import torch
 
 from fedveil.core.errors import FedveilError
@@ -21,6 +23,7 @@ from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.method import Method
 from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
+from fedveil.parts.personal import Interpolated
 from fedveil.parts.stopping import Stop
 from fedveil.zoo import FED_AVG, FED_CDP, ZOO, named
 
@@ -179,6 +182,45 @@ def test_a_mechanism_can_be_taken_away_and_given() -> None:
 )
 def test_parts_are_changed_by_word_table_or_field(overrides: dict[str, Any], part: str, value: object) -> None:
     assert getattr(resolve("fed-cdp", overrides).method, part) == value
+
+
+@pytest.mark.parametrize(
+    ("told", "part", "value"),
+    [
+        ({"batch": "poisson", "batch.size": 20}, "batch", PoissonBatch(20)),
+        ({"example.clip": 2, "example.clip.by": "flat"}, "example.clip", Clip(Constant(2.0), by="flat")),
+        ({"personal": "interpolated", "personal.alpha": 0.3}, "personal", Interpolated(0.3)),
+        ({"cohort": "poisson", "cohort.rate": 0.1, "cohort.most": 5}, "cohort", PoissonCohort(0.1, most=5)),
+        ({"batch": {"kind": "poisson"}, "batch.size": 20}, "batch", PoissonBatch(20)),
+    ],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_kind_and_its_fields_may_be_told_apart_in_any_order(
+    told: dict[str, Any], part: str, value: object, backwards: bool, tmp_path: Path
+) -> None:
+    ordered = dict(reversed(told.items())) if backwards else told
+    assert attrgetter(part)(resolve("fed-cdp", ordered).method) == value
+    (first, word), *rest = ordered.items()
+    if "." not in first:  # the kind in a file, its fields on the command line
+        path = tmp_path / "spec.toml"
+        path.write_text(tomli_w.dumps({"method": "fed-cdp", first: word}))
+        assert attrgetter(part)(resolve(path, dict(rest)).method) == value
+
+
+def test_a_field_that_the_told_kind_does_not_have_is_refused() -> None:
+    for told in ({"batch": "all", "batch.size": 5}, {"batch.size": 5, "batch": "all"}):
+        with pytest.raises(FedveilError, match="batch: unknown key size"):
+            resolve("fed-cdp", told)
+
+
+def test_local_steps_count_where_a_preset_has_epochs(tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    path.write_text(resolve("geyer").to_toml())
+    for spec in (resolve("geyer", {"local.steps": 10}), resolve({"method": "geyer", "local": {"steps": 10}})):
+        assert spec.method.local_steps(600) == 10
+    assert resolve(path, {"local.steps": 10}).method.local_steps(600) == 10
+    assert resolve(path).method.local.epochs == 4
+    assert resolve("geyer", {"local.steps": 10, "local.epochs": 2}).method.local.epochs == 2
 
 
 def test_naming_another_network_drops_the_options_of_the_tasks_network() -> None:

@@ -46,7 +46,7 @@ def panel(figure: Figure, title: str) -> Axes:
 
 
 def test_a_method_without_a_guarantee_is_a_dashed_line_at_its_final_accuracy() -> None:
-    figure = comparison_figure("t", [curve("plain"), curve("private", [0.5, 0.7, 0.9])], 1e-5)
+    figure = comparison_figure("t", [curve("plain"), curve("private", [0.5, 0.7, 0.9])], "1e-05")
     plain, private = figure.axes[1].lines
     assert plain.get_linestyle() == "--"
     assert set(plain.get_ydata()) == {0.7}
@@ -55,7 +55,7 @@ def test_a_method_without_a_guarantee_is_a_dashed_line_at_its_final_accuracy() -
 
 
 def test_a_claim_is_a_hollow_mark_at_the_final_accuracy() -> None:
-    figure = comparison_figure("t", [curve("private", [0.5, 0.7, 0.9], claimed=0.2)], 1e-5)
+    figure = comparison_figure("t", [curve("private", [0.5, 0.7, 0.9], claimed=0.2)], "1e-05")
     _, claim = figure.axes[1].lines
     assert (list(claim.get_xdata()), list(claim.get_ydata())) == ([0.2], [0.7])
     assert claim.get_markerfacecolor() == "none"
@@ -63,8 +63,8 @@ def test_a_claim_is_a_hollow_mark_at_the_final_accuracy() -> None:
 
 
 def test_epsilon_is_drawn_on_a_logarithmic_axis_when_it_spans_more_than_a_decade() -> None:
-    assert comparison_figure("t", [curve("a", [0.5, 0.7, 0.9])], 1e-5).axes[1].get_xscale() == "linear"
-    assert comparison_figure("t", [curve("a", [0.5, 0.7, 9.0])], 1e-5).axes[1].get_xscale() == "log"
+    assert comparison_figure("t", [curve("a", [0.5, 0.7, 0.9])], "1e-05").axes[1].get_xscale() == "linear"
+    assert comparison_figure("t", [curve("a", [0.5, 0.7, 9.0])], "1e-05").axes[1].get_xscale() == "log"
     assert spans_a_decade([1, 10.1, math.inf])
     assert not spans_a_decade([1, 10])
     assert not spans_a_decade([0, 100])
@@ -73,20 +73,20 @@ def test_epsilon_is_drawn_on_a_logarithmic_axis_when_it_spans_more_than_a_decade
 
 def test_a_comparison_without_any_guarantee_or_with_failures_is_drawn(tmp_path: Path) -> None:
     failed = curve("failed", rounds=[], accuracy=[], deviation=[], final=None)
-    figure = comparison_figure("t", [curve("plain"), failed], 1e-5)
+    figure = comparison_figure("t", [curve("plain"), failed], "1e-05")
     assert figure.axes[1].get_xlabel() == "no method here has a finite ε"
     assert len(words(figure)) == 1
-    draw_comparison(tmp_path / "p.png", "t", [curve("plain"), failed], 1e-5)
+    draw_comparison(tmp_path / "p.png", "t", [curve("plain"), failed], "1e-05")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_band_shows_the_deviation_and_stays_between_0_and_1() -> None:
-    figure = comparison_figure("t", [curve("a", deviation=[0.1, 0.5, 0.1])], 1e-5)
+    figure = comparison_figure("t", [curve("a", deviation=[0.1, 0.5, 0.1])], "1e-05")
     (band,) = figure.axes[0].collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert heights.max() == 1.0
     assert heights.min() == pytest.approx(0.1)
-    assert not comparison_figure("t", [curve("a")], 1e-5).axes[0].collections
+    assert not comparison_figure("t", [curve("a")], "1e-05").axes[0].collections
 
 
 def test_28_lines_can_be_told_apart() -> None:
@@ -95,7 +95,7 @@ def test_28_lines_can_be_told_apart() -> None:
 
 @pytest.mark.parametrize("methods", [1, 9, 28])
 def test_the_legend_lies_outside_the_panels_and_inside_the_picture(methods: int) -> None:
-    figure = comparison_figure("t", [curve(f"a-method-number-{i}", [1.0, 2.0, 3.0]) for i in range(methods)], 1e-5)
+    figure = comparison_figure("t", [curve(f"a-method-number-{i}", [1.0, 2.0, 3.0]) for i in range(methods)], "1e-05")
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
     legend = figure.legends[0].get_window_extent(renderer)

@@ -63,6 +63,10 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.filename or 'disk'}: {error.strerror or error}")
+    except MemoryError as error:
+        _fail(f"there is not enough memory for this ({error})")
 
 
 def _fail(message: str) -> None:

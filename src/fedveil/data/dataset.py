@@ -5,9 +5,11 @@ Splits, sizes and encodings are described in docs/data.md.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -51,6 +53,16 @@ class Dataset:
     description: str = ""
     test: Examples | None = None
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells other records from these, though they be as many under the same name."""
+        found = hashlib.blake2b(digest_size=16)
+        for part in (self.train, self.validation):
+            for tensor in (part.inputs, part.labels):
+                found.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+                found.update(tensor.contiguous().numpy().data)
+        return found.hexdigest()
+
 
 def to_float(inputs: Tensor) -> Tensor:
     """What a model is fed: pictures scaled to [0, 1] when a batch is made, numbers unchanged."""
@@ -84,6 +96,7 @@ def from_tensors(
             raise FedveilError(f"data set '{name}', {part}: label {wrong}, expected 0 to {classes - 1}")
         if examples.inputs.shape[1:] != train.inputs.shape[1:] or examples.inputs.dtype != train.inputs.dtype:
             raise FedveilError(f"data set '{name}', {part}: inputs are not of the same shape and type as in train")
+    train, validation = (Examples(part.inputs.contiguous(), part.labels.contiguous()) for part in (train, validation))
     return Dataset(
         name=name,
         train=train,

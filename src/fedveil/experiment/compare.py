@@ -31,7 +31,7 @@ from fedveil.experiment.series import (
 from fedveil.experiment.spec import Spec, resolve
 from fedveil.experiment.summary import Cell, cell_name, chosen_cells, first_finite, mean_course, summarise
 from fedveil.report.plots import draw_comparison
-from fedveil.report.tables import comparison_table, csv_text, explanation, markdown_text
+from fedveil.report.tables import comparison_table, csv_text, deltas_word, explanation, markdown_text
 
 MARKS = 16
 """After how many of the rounds ε is computed for the picture."""
@@ -172,7 +172,7 @@ def _write(found: Comparison, curves: Sequence[Mapping[str, Any]], specs: Mappin
     seeded = " (seeded: not private)" if SEEDED in found.notes else ""
     with disk_errors(found.picture):
         draw_comparison(
-            found.picture, f"{data.name}, {data.clients:,} clients{repeated}{seeded}", curves, found.rows[0]["delta"]
+            found.picture, f"{data.name}, {data.clients:,} clients{repeated}{seeded}", curves, deltas_word(found.rows)
         )
 
 

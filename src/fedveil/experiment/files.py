@@ -111,7 +111,7 @@ class RunFiles:
                 raise FedveilError(f"{self.directory}: is a file, not a directory; choose another --out")
             if self.directory.exists() and any(self.directory.iterdir()):
                 raise FedveilError(f"{self.directory}: already exists and is not empty; choose another --out")
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.checkpoints.mkdir(parents=True)  # of two that begin here at once, one fails
 
     def check(self) -> None:
         """Refuse what is not a run directory, or one that a newer version made."""

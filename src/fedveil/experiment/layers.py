@@ -12,30 +12,51 @@ ABSENT = "none"
 """How a table says that a part is not there; TOML has no null."""
 
 
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge(below: Mapping[str, Any], above: Mapping[str, Any], *, partial: bool = False) -> dict[str, Any]:
     """`above` laid over `below`, table by table.
 
     A part that names another kind starts afresh (its fields are not the old kind's); a bare name stands for a kind with
-    its defaults; a bare number laid over a clip changes its bound.
+    its defaults; a bare number laid over a clip changes its bound. `partial` where `below` is not all that there is: a
+    part of it may have been told a field and not its kind, or its kind and not its fields, and nothing told is lost.
     """
     merged = dict(below)
     for key, value in above.items():
-        merged[key] = _merge_value(merged.get(key), value)
+        old = merged.get(key)
+        merged[key] = _merge_value(*(_spelt(old, value) if partial else (old, value)), partial)
     return merged
 
 
-def _merge_value(old: Any, new: Any) -> Any:
+def _spelt(old: Any, new: Any) -> tuple[Any, Any]:
+    """A word or a number, and the fields told beside it, as tables that can be laid over one another."""
+    if isinstance(old, Mapping) and "kind" not in old and isinstance(new, str) and new != ABSENT:
+        return {**old, "kind": new}, {"kind": new}
+    if isinstance(old, Mapping) and "kind" not in old and isinstance(new, Mapping) and "kind" in new:
+        return {**old, "kind": new["kind"]}, new
+    if isinstance(old, Mapping) and "by" in old and _is_number(new):
+        return {**old, "bound": new}, {}
+    if isinstance(old, str) and old != ABSENT and isinstance(new, Mapping):
+        return {"kind": old}, new
+    if _is_number(old) and isinstance(new, Mapping) and "by" in new:
+        return {"bound": old}, new
+    return old, new
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _merge_value(old: Any, new: Any, partial: bool) -> Any:
     if not isinstance(old, Mapping):
         return new
     if isinstance(new, str) and "kind" in old:
         return new if new == ABSENT else {"kind": new}
-    if isinstance(new, int | float) and not isinstance(new, bool) and "bound" in old:
+    if _is_number(new) and "bound" in old:
         return {**old, "bound": new}
     if not isinstance(new, Mapping):
         return new
     if "kind" in new and new["kind"] != old.get("kind"):
         return dict(new)
-    return merge(old, new)
+    return merge(old, new, partial=partial)
 
 
 def difference(table: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,13 +74,13 @@ def difference(table: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, A
 
 
 def set_dotted(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """A copy of `table` with the dotted `key` laid over it."""
+    """A copy of `table`, what was told so far, with the dotted `key` laid over it."""
     if not all(key.split(".")):
         raise FedveilError(f"--set {key}: not a dotted key")
     nested: Any = value
     for part in reversed(key.split(".")):
         nested = {part: nested}
-    return merge(table, nested)
+    return merge(table, nested, partial=True)
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -79,7 +79,7 @@ class Ledger:
         self._connection.close()
 
     def pin(self, text: str, what: str = "spec") -> None:
-        """Hold the run to what it began with: the text of spec.toml, or its terms, of which a hash is kept once."""
+        """Hold the run to what it began with: the text of spec.toml, its terms or records; a hash is kept once."""
         with self._errors(), self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (what, _digest(text)))
         self.check(text, what)
@@ -92,6 +92,7 @@ class Ledger:
             words = {
                 "spec": "the spec was changed after the run began; put spec.toml back as it was",
                 "terms": "who holds how many records was changed after the run began; put run.json and the data back",
+                "records": "the records are not those that the run began with; give it the same data set",
             }[what]
             raise LedgerChanged(f"{self._path}: {words}")
         return row is not None

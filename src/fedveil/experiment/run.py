@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import secrets
+import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -115,10 +116,15 @@ def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter:
         with Ledger(files.ledger) as ledger, runtime:
             ledger.pin(files.read_spec())
             ledger.pin(pinned(prepared), "terms")
+            ledger.pin(prepared.dataset.fingerprint, "records")
             return _train_rounds(prepared, files, ledger, runtime, reporter)
     except KeyboardInterrupt:
         named = prepared.spec.data.name in CATALOGUE
-        again = f"fedveil resume {files.directory}" if named else f"fedveil.resume('{files.directory}', dataset=…)"
+        again = (
+            shlex.join(["fedveil", "resume", str(files.directory)])
+            if named
+            else f"fedveil.resume('{files.directory}', dataset=…)"
+        )
         reporter.note(f"what was published is safe; go on with: {again}")
         raise
 

@@ -126,9 +126,11 @@ def resolve(source: str | Path | Mapping[str, Any] = "fed-cdp", overrides: Mappi
 
 def read_settings(source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What a source and the `overrides` say themselves, before anything is filled in."""
-    told = _read(source)
-    for key, value in (overrides or {}).items():
+    told, overrides = _read(source), overrides or {}
+    for key, value in overrides.items():
         told = set_dotted(told, key, value)
+    if "local.steps" in overrides and "local.epochs" not in overrides:
+        told = set_dotted(told, "local.epochs", ABSENT)  # else they would not count
     if "method" not in told and not isinstance(source, Mapping):
         raise FedveilError(f'{source}: names no method; say which, as in method = "fed-cdp"')
     return told
@@ -156,6 +158,9 @@ def _complete(told: dict[str, Any]) -> Spec:
     base = told.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError("method: expected the name of a method")
+    local = told.get("local")
+    if isinstance(local, Mapping) and "steps" in local and "epochs" not in local:
+        told = merge(told, {"local": {"epochs": ABSENT}})  # who tells steps does not mean the preset's epochs
     plain = unstructure(FED_AVG)
     own = difference(unstructure(named(base)), plain)
     data_table = told.get("data", {})

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
-from fedveil.report.tables import value_word
+from fedveil.report.tables import deltas_word, value_word
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Okabe and Ito's, without yellow, which is too faint for lines."""
@@ -75,12 +75,12 @@ def plain_ticks(axes: Axes, which: str) -> None:
 # Methods side by side
 
 
-def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]], delta: float) -> None:
+def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]], delta: str) -> None:
     """`comparison_figure` as a file."""
     comparison_figure(title, curves, delta).savefig(path)
 
 
-def comparison_figure(title: str, curves: Sequence[Mapping[str, Any]], delta: float) -> Figure:
+def comparison_figure(title: str, curves: Sequence[Mapping[str, Any]], delta: str) -> Figure:
     """Accuracy over rounds, and accuracy over ε: a method without a finite ε is a dashed line at its final accuracy.
 
     A curve has `name`, `rounds`, `accuracy`, `deviation`, `final` (None if it failed), `cell` (what ε speaks of; None
@@ -104,7 +104,7 @@ def comparison_figure(title: str, curves: Sequence[Mapping[str, Any]], delta: fl
         handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, color="0.35", markerfacecolor="none"))
         labels.append("hollow: final accuracy at the ε its paper claims")
     tidy(left, "rounds", "accuracy", rounds=True)
-    tidy(right, f"verified ε at δ = {delta:g}, promised after these rounds", "")
+    tidy(right, f"verified ε at δ = {delta}, promised after these rounds", "")
     _scale_epsilon(right, [*claims, *(value for curve in curves for value in curve["epsilon"])])
     legend_below(figure, handles, labels)
     return figure
@@ -175,7 +175,7 @@ def sweep_figure(title: str, keys: Sequence[str], rows: Sequence[Mapping[str, An
         left.errorbar(places, [row["accuracy"] for row in finished], yerr=spreads, capsize=4, elinewidth=1.3, **look)
     seeds = max(row["runs"] for row in rows)
     tidy(left, first, f"accuracy (mean ± deviation of {seeds} seeds)" if seeds > 1 else "accuracy")
-    tidy(right, first, f"verified ε at δ = {rows[0]['delta']:g}, {cell}")
+    tidy(right, first, f"verified ε at δ = {deltas_word(rows)}, {cell}")
     _draw_promised(right, ticks, first, second, [[_promise(row, first, cell) for row in line] for line in lines], looks)
     for axes in (left, right):
         ticks.mark(axes)

@@ -35,13 +35,17 @@ def sweep_table(keys: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], li
     ]
 
 
+def deltas_word(rows: Sequence[Row]) -> str:
+    """δ, or all that there are: then each row's ε is at its own."""
+    return ", ".join(f"{delta:g}" for delta in dict.fromkeys(row["delta"] for row in rows))
+
+
 def explanation(rows: Sequence[Row]) -> list[str]:
     """What the columns mean, for below the table."""
     words = []
     if any(row["deviation"] is not None for row in rows):
         words.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
-    delta = rows[0]["delta"]
-    words.append(f"ε at δ = {delta:g}: spent (the most of any client and seed) of promised")
+    words.append(f"ε at δ = {deltas_word(rows)}: spent (the most of any client and seed) of promised")
     words.append("every ε is that of one run alone; all runs on the same records together cost more")
     rejected, updates = (sum(row[key] for row in rows) for key in ("rejected", "rejected_updates"))
     if rejected or updates:

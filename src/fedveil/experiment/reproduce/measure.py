@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
@@ -129,6 +129,15 @@ def _together(promise: Guarantee) -> str | None:
     return next((match[1] for match in found if match), None)
 
 
+def _words(values: Sequence[Value], numbers: Sequence[float], words: Iterable[str], digits: int) -> str:
+    """What is said of a cell in words; where some seeds gave a number, those too."""
+    told = "; ".join(words)
+    if not told or not numbers:
+        return told
+    several = ", ".join(f"{value:.{digits}f}" for value in numbers)
+    return f"{len(values) - len(numbers)} of {len(values)} seeds: {told}; the others: {several}"
+
+
 def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, Any]) -> dict[str, Any]:
     numbers = [value for value in values if isinstance(value, int | float)]
     words = dict.fromkeys(value for value in values if isinstance(value, str))
@@ -140,7 +149,7 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "paper": printed,
         "ours": plain_number(fmean(numbers)) if complete else None,
         "deviation": stdev(numbers) if complete and len(numbers) > 1 and all(map(math.isfinite, numbers)) else None,
-        "words": "; ".join(words) if words else "" if values else NOT_RUN,
+        "words": _words(values, numbers, words, cell.digits) if values else NOT_RUN,
         "runs": len(values),
         "failed": 0,
         "seeds": len(plan.seeds) if isinstance(cell.work, Training) else 1,
