@@ -13,6 +13,7 @@ def row(**changes: Any) -> dict[str, Any]:
     return {
         "base": "fed-cdp",
         "runs": 3,
+        "failed": 0,
         "seeded": True,
         "accuracy": 0.91234,
         "deviation": 0.01,
@@ -34,6 +35,15 @@ def row(**changes: Any) -> dict[str, Any]:
 
 def claim(view: str, epsilon: float) -> dict[str, Any]:
     return {"unit": "record", "view": view, "epsilon": epsilon}
+
+
+def test_a_mean_of_the_runs_that_did_not_fail_says_so() -> None:
+    headings, (line,) = comparison_table([row(method="mine", runs=2, failed=1)])
+    assert line[headings.index("accuracy")] == "0.9123 ± 0.0100 (2 of 3 seeds)"
+
+
+def test_every_delta_of_the_rows_is_named() -> None:
+    assert explanation([row(delta=1e-5), row(delta=1e-6), row(delta=1e-5)])[1].startswith("ε at δ = 1e-05, 1e-06: ")
 
 
 def test_a_line_tells_accuracy_epsilon_and_claim() -> None:

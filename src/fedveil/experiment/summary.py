@@ -49,6 +49,7 @@ def summarise(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Cell]) -
     return {
         "base": prepared.spec.base,
         "runs": len(results),
+        "failed": len(runs) - len(results),
         "seeded": prepared.spec.seed is not None or any(result.seeded for result in results),
         "accuracy": fmean(accuracies) if results else None,
         "deviation": stdev(accuracies) if len(results) > 1 else None,

@@ -64,6 +64,8 @@ def _measured(row: Row) -> list[str]:
     if row["accuracy"] is None:
         return ["failed", "–", "–"]
     spread = f" ± {row['deviation']:.4f}" if row["deviation"] is not None else ""
+    if row["failed"]:
+        spread += f" ({row['runs']} of {row['runs'] + row['failed']} seeds)"
     return [f"{row['accuracy']:.4f}{spread}", f"{row['best']:.4f}", str(row["rounds"])]
 
 
