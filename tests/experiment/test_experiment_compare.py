@@ -191,3 +191,7 @@ def test_a_calibrated_comparison_is_continued_by_the_same_command_and_by_no_othe
     assert first.rows == second.rows
     with pytest.raises(FedveilError, match=r"another privacy\.epsilon \(3\.0 there, 4\.0 now\); repeat the command"):
         run(["fed-cdp"], {**calibrated, "privacy.epsilon": 4.0}, blobs, out=tmp_path / "c")
+    budgeted = {**calibrated, "privacy.calibrate": False}
+    run(["fed-cdp"], budgeted, blobs, out=tmp_path / "b")
+    with pytest.raises(FedveilError, match=r"another privacy\.calibrate \(false there, true now\)"):
+        run(["fed-cdp"], calibrated, blobs, out=tmp_path / "b")

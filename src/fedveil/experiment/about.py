@@ -25,6 +25,7 @@ def about(prepared: Prepared) -> dict[str, Any]:
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "randomness": "seeded: not private" if prepared.seeded else "keyed from the operating system",
         "initial": prepared.initial,  # as public as the first model is; says nothing of the key it was drawn with
+        "calibrated": prepared.calibrated,
         "parameters": prepared.layout.size,
         "validation": len(prepared.dataset.validation),
         "data": prepared.dataset.description,

@@ -36,6 +36,7 @@ class Prepared:
     layout: Layout
     streams: Streams
     initial: int  # the seed of the model's first weights, also of those that are never trained
+    calibrated: bool = False  # whether the spec's noise was solved for here
 
     @property
     def population(self) -> Population:
@@ -94,7 +95,7 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
     layout = Layout.of(model)
     prepared = Prepared(spec, dataset, partition, sites, model, layout, streams, initial)
-    return replace(prepared, spec=_calibrated(prepared))
+    return replace(prepared, spec=_calibrated(prepared), calibrated=spec.privacy.calibrate)
 
 
 def _calibrated(prepared: Prepared) -> Spec:

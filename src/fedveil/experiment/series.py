@@ -129,10 +129,13 @@ def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
 
     A run that is to be calibrated was written down with the noise that was found for it.
     """
-    if not RunFiles(path).about.is_file():
+    files = RunFiles(path)
+    if not files.about.is_file():
         return  # stopped before its first round
-    solved = ("privacy.calibrate", "example.sigma", "upload.sigma", "server.sigma") if wanted.privacy.calibrate else ()
-    stored = resolve(RunFiles(path).spec)
+    stored = resolve(files.spec)
+    solved: tuple[str, ...] = ()
+    if wanted.privacy.calibrate and files.read_json(files.about).get("calibrated"):
+        solved = ("privacy.calibrate", "example.sigma", "upload.sigma", "server.sigma")
     changed = [words for words in changed_keys(stored.to_dict(), wanted.to_dict()) if not words.startswith(solved)]
     if changed:
         raise FedveilError(f"{path}: was made with another {changed[0]}; {remedy}, or choose another --out")
