@@ -18,7 +18,7 @@ from fedveil.attacks.adam import Adam
 from fedveil.attacks.distances import Cosine, Distance, SquaredL2, Target
 from fedveil.attacks.labels import Analytic, Joint, Known, Label, recovered
 from fedveil.attacks.lbfgs import Lbfgs
-from fedveil.attacks.minimise import UPDATES, Minima, Objective, Watch, nobody
+from fedveil.attacks.minimise import UPDATES, Forgetful, Group, Keeper, Minima, Objective, Watch, nobody
 from fedveil.attacks.regularisers import NoRegulariser, Regulariser, SquaredNorm, TotalVariation
 from fedveil.attacks.seeds import Normal, Patterned, Seed, Uniform
 from fedveil.attacks.simulate import predicted
@@ -104,33 +104,36 @@ def invert(
     watch: Watch = nobody,
     told: Tensor | None = None,
     workers: int = 1,
+    keeper: Keeper | None = None,
 ) -> Reconstruction:
     """Reconstruct every victim's records. `told` are the labels for an attack that is told them (`Known`).
 
-    `watch` sees the records as they develop, `[V, n, *shape]`; it must not tell the attack anything.
+    `watch` sees the records as they develop, `[V, n, *shape]`; it must not tell the attack anything. The `keeper` is
+    given every group of victims that is done, and asked for it before it is attacked.
     """
     if iterations < 1:
         raise FedveilError(f"--iterations: must be at least 1, not {iterations}")
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        crew = _Crew(pool, watch, keeper or Forgetful())
         problem = _Problem(attack, stolen, told)
         everyone = torch.arange(len(stolen.observations))
         seeds = problem.seeds(generator, len(everyone))
         made = torch.zeros(len(everyone), dtype=torch.int64)
-        found = _run(attack, problem, seeds, everyone, iterations, made, watch, pool)
+        found = crew.run("try 1", attack, problem, seeds, everyone, iterations, made)
         points, values, made = found.points, found.values, found.iterations
-        for _ in range(attack.restarts if stolen.noise_std == 0 else 0):
+        for number in range(2, 2 + (attack.restarts if stolen.noise_std == 0 else 0)):
             again = (~(values <= MATCHED)).nonzero().squeeze(1)
             if not len(again):
                 break
             fresh = problem.seeds(generator, len(again))
-            tried = _run(attack, problem, fresh, again, iterations, made[again], watch, pool)
+            tried = crew.run(f"try {number}", attack, problem, fresh, again, iterations, made[again])
             made[again] += tried.iterations
             better = ~(tried.values >= values[again])
             points[again[better]], values[again[better]] = tried.points[better], tried.values[better]
             seeds[again[better]] = fresh[better]
         if attack.polish:
             plain = _Problem(replace(attack, regulariser=NoRegulariser()), stolen, told)
-            polished = _run(attack, plain, points, everyone, iterations, made, watch, pool)
+            polished = crew.run("polish", attack, plain, points, everyone, iterations, made)
             points, values, made = polished.points, polished.values, made + polished.iterations
     inputs, labels = problem.records(points, everyone)
     return Reconstruction(
@@ -142,43 +145,59 @@ def invert(
     )
 
 
-def _run(
-    attack: Attack,
-    problem: _Problem,
-    seeds: Tensor,
-    members: Tensor,
-    iterations: int,
-    made: Tensor,
-    watch: Watch,
-    pool: ThreadPoolExecutor,
-) -> Minima:
-    """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group.
+@dataclass(frozen=True)
+class _Crew:
+    """Who does the work, who looks on, and who keeps what is done."""
 
-    `made` are the iterations that earlier tries have made of each, which whoever watches counts on.
-    A thread can't be interrupted: where the waiting ends early (Ctrl-C), the workers stop at their next evaluation.
-    """
-    size, alone, given_up = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock(), Event()
+    pool: ThreadPoolExecutor
+    watch: Watch
+    keeper: Keeper
 
-    def group(first: int) -> Minima:
-        victims, before = members[first : first + size], made[first : first + size]
+    def run(
+        self,
+        name: str,
+        attack: Attack,
+        problem: _Problem,
+        seeds: Tensor,
+        members: Tensor,
+        iterations: int,
+        made: Tensor,
+    ) -> Minima:
+        """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group.
 
-        def seen(rows: Tensor, updates: Tensor, points: Tensor) -> None:
-            shown = problem.within_range(problem.records(points, victims[rows])[0])
+        `made` are the iterations that earlier tries have made of each, which whoever watches counts on.
+        A thread can't be interrupted: where the waiting ends early (Ctrl-C), the workers stop at their next evaluation.
+        """
+        size, alone, given_up = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock(), Event()
+
+        def group(first: int) -> Minima:
+            victims, before = members[first : first + size], made[first : first + size]
+
+            def seen(rows: Tensor, updates: Tensor, points: Tensor) -> None:
+                shown = problem.within_range(problem.records(points, victims[rows])[0])
+                with alone:
+                    self.watch(victims[rows], updates + UPDATES * before[rows], shown)
+
+            def objective(points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+                if given_up.is_set():
+                    raise CancelledError
+                return evaluate(points, rows)
+
+            mine = Group(name, first, len(members))
             with alone:
-                watch(victims[rows], updates + UPDATES * before[rows], shown)
+                kept = self.keeper.found(mine)
+            if kept is not None:
+                return kept
+            evaluate, looking = problem.of(victims), nobody if self.watch is nobody else seen
+            minima = attack.optimiser.minimise(objective, seeds[first : first + size], iterations, looking)
+            with alone:  # nobody looks while what they have seen is kept
+                self.keeper.keep(mine, minima)
+            return minima
 
-        def objective(points: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-            if given_up.is_set():
-                raise CancelledError
-            return evaluate(points, rows)
-
-        evaluate, looking = problem.of(victims), nobody if watch is nobody else seen
-        return attack.optimiser.minimise(objective, seeds[first : first + size], iterations, looking)
-
-    try:
-        return Minima.join(list(pool.map(group, range(0, len(members), size))))
-    finally:
-        given_up.set()
+        try:
+            return Minima.join(list(self.pool.map(group, range(0, len(members), size))))
+        finally:
+            given_up.set()
 
 
 class _Problem:

@@ -49,6 +49,8 @@ class Memory:
 
     def forget(self, attacks: Tensor) -> None:
         """As if these had just begun."""
+        if not attacks.any():  # the usual case, in which a masked write would still go through the whole history
+            return
         for held in (self.pairs, self.written, self.inverse, self.squares, self.curvature, self.along):
             held[attacks] = 0
         self.scale[attacks] = 1

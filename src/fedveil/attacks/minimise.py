@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -45,6 +46,35 @@ class Minima:
     def iterations(self) -> Tensor:
         """`[A]` begun iterations"""
         return iterations_of(self.updates)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Attacks that are made side by side: those from number `first` on, of the `size` of a try."""
+
+    name: str  # of the try
+    first: int
+    size: int
+
+
+class Keeper(Protocol):
+    """Remembers groups that are done, so that an interrupted attack does not begin anew.
+
+    What a group finds depends on the attack alone, so what was kept stands for doing it. Asked by one thread at a time.
+    """
+
+    def found(self, group: Group) -> Minima | None: ...
+
+    def keep(self, group: Group, minima: Minima) -> None: ...
+
+
+class Forgetful:
+    """The keeper of attacks that are short enough."""
+
+    def found(self, group: Group) -> Minima | None:
+        return None
+
+    def keep(self, group: Group, minima: Minima) -> None: ...
 
 
 def iterations_of(updates: Tensor) -> Tensor:

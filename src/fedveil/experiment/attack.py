@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from fedveil.attacks import pictures
 from fedveil.attacks.differentiable import differentiable
@@ -22,13 +21,14 @@ from fedveil.data.dataset import Dataset
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.server import ServerState
+from fedveil.experiment.attack_progress import Progress
 from fedveil.experiment.convert import structure, unstructure
 from fedveil.experiment.files import run_of
 from fedveil.experiment.findings import keep_attack
 from fedveil.experiment.layers import ABSENT, merge, set_dotted
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.spec import Spec, read_settings, resolve
-from fedveil.runtimes.local import one_thread, usable_cores
+from fedveil.runtimes.local import count_workers, one_thread
 
 STRONGEST = "strongest"
 TABULAR_NETWORK = {"name": "mlp", "options": {"hidden": [64, 32], "activation": "sigmoid"}}
@@ -101,6 +101,7 @@ def attack(
     dataset: Dataset | None = None,
     note: Note = lambda line: None,
     keep: bool = True,
+    unfinished: Path | None = None,
 ) -> AttackResult:
     """Reconstruct the records of `victims` clients from what `view` shows of their first local iteration.
 
@@ -108,6 +109,7 @@ def attack(
     local step unless it says how many. A run is attacked at its last published model, with its own network and steps.
     `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …). What was found out about
     a run is kept in its directory, for its report, with the first victims' records as pictures, unless `keep` is false.
+    A directory for what is `unfinished` lets the same call go on after an interruption; it is the caller's to remove.
     """
     begun = time.perf_counter()
     for name, value in (("--seeds", seeds), ("--looks", looks), ("--iterations", iterations)):
@@ -115,20 +117,22 @@ def attack(
             raise FedveilError(f"{name}: must be at least 1, not {value}")
     if not threshold > 0:
         raise FedveilError(f"--threshold: must be above 0, not {threshold}")
-    view = _view(view)
+    view, cores = _view(view), count_workers(workers)
     prepared, state = opened(source, overrides, seed=seed, dataset=dataset)
     scene = scene_of(prepared)
     generator = torch.Generator().manual_seed(seed)
     clients = choose_victims(scene, victims, generator)
     stolen, truth = steal(scene, Broadcast(state.round, state.parameters, state.bound), clients, view, looks)
     candidates = _candidates(attack, changes or {}, stolen)
-    cores = usable_cores() if workers is None else max(workers, 1)
     tries: dict[str, list[_Try]] = {}
     for name, composition in candidates.items():
         note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
         for repeat in range(seeds):
             draws = torch.Generator().manual_seed(seed * 1_000_003 + repeat)
-            tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, threshold, cores))
+            successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
+            title = name if seeds == 1 else f"{name}-{repeat + 1}"
+            progress = Progress(title, note, successes, film, unfinished)
+            tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, progress, cores))
         summary = summarise([score for one in tries[name] for score in one.scored])
         note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
     summaries = {name: summarise([s for one in made for s in one.scored]) for name, made in tries.items()}
@@ -173,17 +177,20 @@ def _attempt(
     truth: Truth,
     iterations: int,
     generator: torch.Generator,
-    threshold: float,
+    progress: Progress,
     workers: int,
 ) -> _Try:
-    successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
-
-    def watch(members: Tensor, updates: Tensor, inputs: Tensor) -> None:
-        successes(members, updates, inputs)
-        film(members, updates, inputs)
-
-    found = invert(composition, stolen, iterations, generator, watch=watch, told=truth.labels, workers=workers)
-    return _Try(found, scores(found, truth, successes), film)
+    found = invert(
+        composition,
+        stolen,
+        iterations,
+        generator,
+        watch=progress,
+        told=truth.labels,
+        workers=workers,
+        keeper=progress,
+    )
+    return _Try(found, scores(found, truth, progress.successes), progress.film)
 
 
 def _view(view: str | View) -> View:

@@ -21,6 +21,7 @@ from fedveil.experiment.prepare import Prepared, load_for, prepare
 from fedveil.experiment.run import Result, resume, run
 from fedveil.experiment.spec import DataSpec, Spec, resolve
 from fedveil.report.progress import Reporter
+from fedveil.runtimes.local import count_workers
 
 FORMAT = 1
 """The version of the directory of a series; another one is refused."""
@@ -76,8 +77,7 @@ def count_seeds(seeds: int) -> tuple[int, ...]:
 
 def check_size(runs: int, workers: int | None) -> None:
     """Refuse what would never end or never begin, before anything is made of it."""
-    if workers is not None and workers < 1:
-        raise FedveilError(f"workers must be at least 1, not {workers}")
+    count_workers(workers)
     if runs > MOST_RUNS:
         raise FedveilError(f"{runs:,} runs are more than the {MOST_RUNS:,} that one command may start")
 

@@ -39,6 +39,9 @@ from fedveil.models.registry import fixed_part
 FEATURE_SLICE = 250
 """Records whose fixed features are computed at a time: fixed, so that they are the same bits on any number of cores."""
 
+WORKERS_PER_CORE = 8
+"""More of them are refused: each is an interpreter with a copy of the records."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -92,14 +95,24 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def count_workers(asked: int | None) -> int:
+    """One worker per core unless it is said otherwise; a crowd of interpreters would only fill the memory."""
+    cores = usable_cores()
+    if asked is None:
+        return cores
+    if asked < 1:
+        raise FedveilError(f"workers must be at least 1, not {asked}")
+    if asked > WORKERS_PER_CORE * cores:
+        raise FedveilError(f"workers: {asked} are too many here; at most {WORKERS_PER_CORE * cores}, best one per core")
+    return asked
+
+
 class LocalRuntime:
     """Runs clients on `workers` cores; use it as a context manager."""
 
     def __init__(self, job: Job, workers: int | None = None, chunk: int | None = None) -> None:
         self._job = job
-        self._workers = usable_cores() if workers is None else workers
-        if self._workers < 1:
-            raise FedveilError(f"workers must be at least 1, not {workers}")
+        self._workers = count_workers(workers)
         if chunk is not None and chunk < 1:
             raise FedveilError(f"chunk must be at least 1, not {chunk}")
         self._chunk = chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ def stored_leak(bench: Bench, work: Leak) -> Mapping[str, Any] | None:
 
 
 def run_leaks(bench: Bench, cells: Sequence[Cell]) -> None:
-    """Every attack that is not there yet; what is finished stays, whatever happens to the next one."""
+    """Every attack that is not there yet; what is finished stays, also of one that is interrupted."""
     works = {leak_path(bench, cell.work): cell.work for cell in cells if isinstance(cell.work, Leak)}
     missing = {path: work for path, work in works.items() if not path.is_file()}
     begun = time.monotonic()
@@ -38,13 +39,17 @@ def run_leaks(bench: Bench, cells: Sequence[Cell]) -> None:
         bench.follower.note(f"attack {index + 1}/{len(missing)}: {path.stem}{words}")
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".part")
         found = attack(
             work.source,
             work.overrides,
             view=work.view,
             out=path.with_suffix(".png"),
             workers=bench.workers,
+            note=bench.follower.note,
+            unfinished=unfinished,
             **work.options,
         ).to_dict()
         found.pop("per_victim")
         RunFiles(bench.directory).write_json(path, found)
+        shutil.rmtree(unfinished, ignore_errors=True)
