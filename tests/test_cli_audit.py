@@ -52,7 +52,7 @@ def test_the_words_say_that_nothing_was_promised(call: Any) -> None:
     code, out, _ = call("fedavg", *SMALL, "--unit", "client")
     assert code == 0
     first, second = out.splitlines()
-    assert "one client took part" in first
+    assert "one client's records were used" in first
     assert "confidence 0.95" in first
     assert second.startswith("Nothing was promised")
 

@@ -8,8 +8,18 @@ from dataclasses import replace
 import pytest
 
 from fedveil.accounting import Budget, calibrate, plan
-from fedveil.accounting.budget import charge, may_spend, round_cost, rounds_left, spent_delta, spent_epsilon
-from fedveil.accounting.compose import Composition, certify
+from fedveil.accounting.budget import (
+    Costs,
+    Spent,
+    charge,
+    check_kept,
+    may_spend,
+    round_cost,
+    rounds_left,
+    spent_delta,
+    spent_epsilon,
+)
+from fedveil.accounting.compose import certify
 from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population, Unit, View
@@ -30,16 +40,17 @@ def one_round(method: Method) -> Round:
     return Round(method.declare(0, 500, 3, POPULATION.clients), method.cohort)
 
 
-def cost_of(budget: Budget, method: Method = POISSON) -> Composition:
+def cost_of(budget: Budget, method: Method = POISSON) -> Costs:
     return round_cost(one_round(method), 500, budget, CROWD)
 
 
 def test_the_round_that_would_exceed_does_not_run() -> None:
-    cost, spent, rounds = cost_of(BUDGET), (), 0
+    cost, rounds = cost_of(BUDGET), 0
+    spent: Spent = None
     while may_spend(spent, cost, BUDGET):
         spent, rounds = charge(spent, cost), rounds + 1
     assert spent_epsilon(spent, BUDGET) <= 0.3 < spent_epsilon(charge(spent, cost), BUDGET)
-    assert rounds == rounds_left((), cost, BUDGET)
+    assert rounds == rounds_left(None, cost, BUDGET)
     assert spent_delta(spent, BUDGET) <= 1e-5 < spent_delta(charge(spent, cost), BUDGET)  # Geyer's form
     promised = plan(POISSON, POPULATION, 3, delta=1e-5, participation=rounds).of(Unit.RECORD, View.SERVER)
     assert promised.epsilon == spent_epsilon(spent, BUDGET)
@@ -48,9 +59,9 @@ def test_the_round_that_would_exceed_does_not_run() -> None:
 def test_against_a_hidden_cohort_every_round_costs_but_less() -> None:
     released = Budget(0.1, 1e-5, Unit.RECORD, View.RELEASED)
     hidden = cost_of(released, replace(POISSON, cohort=PoissonCohort(0.1)))
-    fitting = rounds_left((), hidden, released)
-    assert fitting > rounds_left((), cost_of(released), released)
-    spent: Composition = ()
+    fitting = rounds_left(None, hidden, released)
+    assert fitting > rounds_left(None, cost_of(released), released)
+    spent: Spent = None
     for _ in range(fitting):
         assert may_spend(spent, hidden, released)
         spent = charge(spent, hidden)
@@ -60,14 +71,17 @@ def test_against_a_hidden_cohort_every_round_costs_but_less() -> None:
 
 def test_copies_of_records_use_the_budget_faster() -> None:
     doubled = round_cost(one_round(POISSON), 500, BUDGET, CROWD, copies=2)
-    assert rounds_left((), doubled, BUDGET) == rounds_left((), cost_of(BUDGET), BUDGET) // 2
+    assert rounds_left(None, doubled, BUDGET) == rounds_left(None, cost_of(BUDGET), BUDGET) // 2
 
 
 def test_a_budget_nothing_can_keep_is_refused() -> None:
     with pytest.raises(FedveilError, match=r"vacuous \(group of 500\)"):
-        cost_of(Budget(1.0, 1e-5, Unit.CLIENT, View.SERVER))
+        check_kept(one_round(POISSON), 500, Budget(1.0, 1e-5, Unit.CLIENT, View.SERVER), CROWD)
     with pytest.raises(FedveilError, match="no mechanism adds noise"):
-        round_cost(one_round(FED_AVG), 500, BUDGET, CROWD)
+        check_kept(one_round(FED_AVG), 500, BUDGET, CROWD)
+    assert round_cost(one_round(FED_AVG), 500, BUDGET, CROWD) == ()
+    assert not may_spend(None, (), BUDGET)
+    assert (spent_epsilon((), BUDGET), spent_delta((), BUDGET)) == (math.inf, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -138,5 +152,5 @@ def test_what_cannot_be_solved_says_why() -> None:
 
 
 def test_a_budget_of_nothing_allows_nothing() -> None:
-    assert not may_spend((), cost_of(BUDGET), Budget(0.0, 1e-5))
+    assert not may_spend(None, cost_of(BUDGET), Budget(0.0, 1e-5))
     assert certify((), 1e-5).epsilon == 0

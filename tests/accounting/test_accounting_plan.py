@@ -11,7 +11,7 @@ import pytest
 
 from fedveil import zoo
 from fedveil.accounting import Budget, calibrate, compose, exceeded, plan, replay
-from fedveil.accounting.budget import round_cost
+from fedveil.accounting.budget import check_kept
 from fedveil.accounting.exposure import Route, Unprotected, routes
 from fedveil.accounting.guarantees import Guarantee, Relation
 from fedveil.accounting.participation import Crowd, Exposure, Round
@@ -493,7 +493,7 @@ def test_reports_of_the_clients_are_not_hidden_by_noise_at_the_server(rule: Quan
             assert cell.epsilon > 1000  # what the upload's own noise gives, if any
             assert sigma or "do not pass through the server's noise" in cell.reason
     with pytest.raises(FedveilError, match="do not pass through the server's noise"):
-        round_cost(
+        check_kept(
             Round(
                 replace(FED_AVG, upload=replace(upload, sigma=0.0), server=server).declare(0, 500, 3, 40), Everyone()
             ),

@@ -30,6 +30,7 @@ from fedveil.report.guarantees import client_lines
 Settings = dict[str, Any]
 SERVER = (Unit.RECORD, View.SERVER)
 RELEASED = (Unit.RECORD, View.RELEASED)
+CLIENT_RELEASED = (Unit.CLIENT, View.RELEASED)
 
 
 def epsilon(result: Any, unit: str = "record", view: str = "server") -> float:
@@ -127,6 +128,88 @@ def test_the_round_that_would_pass_the_budget_does_not_run(tiny: Settings, blobs
     settings = budgeted(tiny, rounds=2, cohort="everyone")
     assert run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs).rounds == 2
     assert len(cohorts(tmp_path / "run")) == 2
+
+
+def noise(sigma: float, unit: str, **more: Any) -> Settings:
+    return {"clip": {"bound": 0.1}, "sigma": sigma, "noise": "sum", "unit": unit, **more}
+
+
+def course(start: float, end: float) -> Settings:
+    return {"kind": "linear", "start": start, "end": end}
+
+
+TWO_PLACES: list[tuple[Settings, Settings, str, str]] = [
+    (  # one mechanism's noise falls while the other's rises
+        {
+            "example": noise(20.0, "record", course=course(2.0, 0.2)),
+            "upload": noise(40.0, "client", course=course(0.2, 2.0)),
+        },
+        {"cohort": "everyone", "stop.rounds": 20, "privacy.epsilon": 0.5},
+        "record",
+        "server",
+    ),
+    (  # the first round's reports of norms pass the server's noise by
+        {
+            "upload": noise(3.0, "client")
+            | {"clip": {"bound": {"kind": "histogram", "start": 0.1, "sigma": 20.0, "every": 1000}, "by": "flat"}},
+            "server": noise(8.0, "client"),
+        },
+        {"cohort": {"kind": "poisson", "rate": 0.3}, "stop.rounds": 40, "privacy.epsilon": 3.0},
+        "client",
+        "released",
+    ),
+]
+
+
+@pytest.mark.parametrize(("places", "told", "unit", "view"), TWO_PLACES)
+def test_a_budget_and_what_is_said_to_be_spent_go_by_the_same_rule_where_two_mechanisms_add_noise(
+    tiny: Settings, blobs: Dataset, tmp_path: Path, places: Settings, told: Settings, unit: str, view: str
+) -> None:
+    plain = {"batch": {"kind": "all"}, "local.steps": 1, "privacy.unit": unit, "privacy.view": view}
+    settings = {**tiny, **plain, **places, **told}
+    result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert 0 < result.rounds < settings["stop.rounds"]
+    assert 0.8 * settings["privacy.epsilon"] < epsilon(result, unit, view) <= settings["privacy.epsilon"]
+
+
+def test_a_budget_that_a_later_round_can_not_keep_ends_the_run(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    falling = {"kind": "exponential", "start": 1.0, "end": 0.001}
+    settings = {
+        **tiny,
+        "data.records": 5,
+        "cohort": "everyone",
+        "batch": {"kind": "all"},
+        "local.steps": 1,
+        "example": noise(200.0, "record", course=falling),
+        "privacy.epsilon": 2.0,
+        "privacy.unit": "client",
+    }
+    result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert 0 < result.rounds < 4
+    assert epsilon(result, "client") <= 2
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_a_run_whose_best_bound_is_another_mechanism_than_promised_still_comes_to_its_end(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    """Drawn seldom, clients spend little of their own noise, which speaks of another relation than the server's."""
+    settings = {
+        **tiny,
+        "data.clients": 30,
+        "data.records": 10,
+        "cohort.size": 3,
+        "batch": {"kind": "all"},
+        "local.steps": 1,
+        "stop.rounds": 12,
+        "upload": noise(6.0, "client"),
+        "server": noise(4.0, "client"),
+    }
+    promise = promised(prepare(resolve("fedavg", settings), blobs), delta=1e-5).of(*CLIENT_RELEASED)
+    result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    (found,) = [cell for cell in result.guarantees if (cell["unit"], cell["view"]) == ("client", "released")]
+    assert (str(promise.relation), found["relation"]) == ("replace-one", "add-or-remove")
+    assert found["epsilon"] < promise.epsilon
 
 
 HIDDEN = {"cohort": {"kind": "poisson", "rate": 0.5}, "batch": {"kind": "poisson", "size": 5}}

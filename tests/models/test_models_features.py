@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedveil.models.features import CELLS, COARSE_CELLS, ORIENTATIONS, Projected, Scattering, wavelets, windows
-from fedveil.models.registry import fixed_part
+from fedveil.core.errors import FedveilError
+from fedveil.models.features import (
+    CELLS,
+    COARSE_CELLS,
+    ORIENTATIONS,
+    FixedFeatures,
+    Projected,
+    Scattering,
+    wavelets,
+    windows,
+)
+from fedveil.models.registry import check, fixed_part
 from fedveil.models.strokes import characters
 
 
@@ -81,3 +91,32 @@ def test_features_that_have_something_to_train_are_not_fixed() -> None:
     learning = Scattering((1, 8, 8))
     learning.register_parameter("gain", torch.nn.Parameter(torch.ones(())))
     assert fixed_part(torch.nn.Sequential(learning, torch.nn.Linear(learning.outputs, 2))) is None
+
+
+class CentredInTraining(FixedFeatures):
+    """Subtracts the mean of whatever records it is shown together, but not when it is looked at."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs - inputs.mean(dim=0) if self.training else inputs
+
+
+class Leaning(FixedFeatures):
+    """Each record's features lean a little towards those beside it."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs + 1e-4 * inputs.mean(dim=0)
+
+
+def test_fixed_features_are_computed_as_they_were_checked_also_while_the_rest_is_trained() -> None:
+    model = torch.nn.Sequential(CentredInTraining(), torch.nn.Linear(6, 3)).train()
+    check(model, (6,), 3, "centred")
+    assert model.training
+    records = torch.rand(5, 6)
+    parts = fixed_part(model.train())
+    assert parts is not None
+    assert torch.equal(parts[0](records), records)
+
+
+def test_fixed_features_in_which_one_record_shows_in_another_are_refused_however_faintly() -> None:
+    with pytest.raises(FedveilError, match="leaning has fixed features that mix the records"):
+        check(torch.nn.Sequential(Leaning(), torch.nn.Linear(6, 3)), (6,), 3, "leaning")

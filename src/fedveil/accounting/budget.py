@@ -1,12 +1,15 @@
 """Budgets, enforced before the spending: pure functions from what was spent to what may still run.
 
-What a client (or, against views to which the cohort is hidden, everybody) has spent is a `Composition`; a round adds
-its cost. Whether a further round stays within (ε, δ) is remembered as the most steps that do, so asking again after
-each round is a comparison of two numbers.
+What a client (or, against views to which the cohort is hidden, everybody) has spent is a `Composition` for each place
+whose noise bounds the view; a round adds its cost. The budget is kept as long as one place's composition stays within
+it, the same rule as that of the table: the cheapest place of each round by itself would be a bound that no table shows.
+Whether a further round stays within (ε, δ) is remembered as the most steps that do, so asking again after each round is
+a comparison of two numbers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,31 +42,48 @@ class Budget:
         check_delta(self.delta)
 
 
+Costs = tuple[tuple[str, Composition], ...]
+"""What something costs, for each place whose noise bounds it; empty where nothing does."""
+
+Spent = Costs | None
+"""What was spent so far; None before the first round, to which no place has yet been found wanting."""
+
+
 def round_cost(
     round: Round, records: int, budget: Budget, crowd: Crowd, copies: int = 1, strict: bool = False
-) -> Composition:
-    """What one round costs a client of `records` records; an error where this budget's view is not protected at all.
-
-    Nor where only group privacy protects it and not even one round of that fits.
+) -> Costs:
+    """What one round costs a client of `records` records.
 
     Against `server` and the device this is due in the rounds the client takes part in. Where `costs_everybody`, it is
     due in every round, drawn or not.
     """
+    return _round_cost(round, records, budget, crowd, copies, strict)[0]
+
+
+def check_kept(round: Round, records: int, budget: Budget, crowd: Crowd, strict: bool = False) -> None:
+    """Refuse a budget whose view is not protected at all, or only by a group privacy of which no round fits."""
+    costs, reasons = _round_cost(round, records, budget, crowd, 1, strict)
+    if not costs:
+        raise FedveilError(f"budget: {budget.unit} × {budget.view} cannot be kept: {'; '.join(reasons)}")
+
+
+def _round_cost(
+    round: Round, records: int, budget: Budget, crowd: Crowd, copies: int, strict: bool
+) -> tuple[Costs, list[str]]:
+    """The costs, and why other places do not count."""
+    places = sorted({declaration.place for declaration in round.declarations})
     found = routes(Exposure(records, ((round, 1),), ((round, 1),)), crowd, budget.unit, budget.view, copies, strict)
-    costs: list[tuple[float, Composition]] = []
-    reasons = []
-    for route in found:
+    costs, reasons = [], []
+    for place, route in zip(places or [""], found, strict=True):
         if isinstance(route, Unprotected):
             reasons.append(route.reason)
             continue
-        epsilon = certify(route.parts, budget.delta).epsilon
-        if route.group > 1 and epsilon > budget.epsilon:
+        epsilon = certify(route.parts, budget.delta).epsilon if route.group > 1 else 0.0
+        if epsilon > budget.epsilon:
             reasons.append(vacuous(route.group, epsilon))
         else:
-            costs.append((epsilon, route.parts))
-    if not costs:
-        raise FedveilError(f"budget: {budget.unit} × {budget.view} cannot be kept: {'; '.join(reasons)}")
-    return min(costs, key=lambda cost: cost[0])[1]
+            costs.append((place, route.parts))
+    return tuple(costs), reasons
 
 
 def costs_everybody(round: Round, budget: Budget, crowd: Crowd) -> bool:
@@ -75,14 +95,15 @@ def costs_everybody(round: Round, budget: Budget, crowd: Crowd) -> bool:
     return any(not isinstance(route, Unprotected) and route.parts for route in absent)
 
 
-def charge(spent: Composition, cost: Composition) -> Composition:
-    """What is spent after one more round."""
-    return _charged(spent, cost)
+def charge(spent: Spent, cost: Costs) -> Costs:
+    """What is spent after one more round. A place that left one round unprotected bounds nothing any more."""
+    return cost if spent is None else _charged(spent, cost)
 
 
 @lru_cache(maxsize=65536)
-def _charged(spent: Composition, cost: Composition) -> Composition:
-    return composition(*spent, *cost)
+def _charged(spent: Costs, cost: Costs) -> Costs:
+    now = dict(cost)
+    return tuple((place, composition(*parts, *now[place])) for place, parts in spent if place in now)
 
 
 def within(spent: Composition, budget: Budget) -> bool:
@@ -122,16 +143,28 @@ def largest(fits: Callable[[int], bool], most: int) -> int:
     return low
 
 
-def may_spend(spent: Composition, cost: Composition, budget: Budget) -> bool:
+def may_spend(spent: Spent, cost: Costs, budget: Budget) -> bool:
     """Whether a client that has `spent` so much may take part in a further round of this `cost`.
 
     The same question for a hidden cohort: whether one more round may run at all.
     """
-    return within(charge(spent, cost), budget)
+    return any(within(parts, budget) for _, parts in charge(spent, cost))
 
 
-def rounds_left(spent: Composition, cost: Composition, budget: Budget) -> int:
+def rounds_left(spent: Spent, cost: Costs, budget: Budget) -> int:
     """How many more rounds of this `cost` fit."""
+    before = None if spent is None else dict(spent)
+    return max(
+        (
+            _fitting(() if before is None else before[place], parts, budget)
+            for place, parts in cost
+            if before is None or place in before
+        ),
+        default=0,
+    )
+
+
+def _fitting(spent: Composition, cost: Composition, budget: Budget) -> int:
     return largest(lambda rounds: within(composition(*spent, *_times(cost, rounds)), budget), MOST_ROUNDS)
 
 
@@ -139,11 +172,15 @@ def _times(parts: Composition, times: int) -> Composition:
     return tuple(Term(term.steps, term.chance, term.times * times) for term in parts)
 
 
-def spent_epsilon(spent: Composition, budget: Budget) -> float:
+def spent_epsilon(spent: Spent, budget: Budget) -> float:
     """ε spent at the budget's δ."""
-    return certify(spent, budget.delta).epsilon
+    return min((certify(parts, budget.delta).epsilon for _, parts in _begun(spent)), default=math.inf)
 
 
-def spent_delta(spent: Composition, budget: Budget) -> float:
+def spent_delta(spent: Spent, budget: Budget) -> float:
     """δ spent at the budget's ε: Geyer's form."""
-    return certified_delta(spent, budget.epsilon)
+    return min((certified_delta(parts, budget.epsilon) for _, parts in _begun(spent)), default=1.0)
+
+
+def _begun(spent: Spent) -> Costs:
+    return (("", ()),) if spent is None else spent

@@ -66,6 +66,11 @@ class Table:
                 return found
         return worst_of(self.exposures, self.setting, unit, view)
 
+    def under(self, relation: Relation, unit: Unit, view: View) -> Guarantee:
+        """The same, by those of the bounds that speak of this relation."""
+        found = [guarantee_of(exposure, self.setting, unit, view, relation) for exposure in self.exposures]
+        return max(found, key=lambda guarantee: guarantee.epsilon)
+
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """All cells, record by record and then client by client."""
@@ -114,13 +119,18 @@ def _routes(exposure: Exposure, setting: Setting, unit: Unit, view: View) -> lis
     return routes(exposure, setting.crowd, unit, view, setting.copies, setting.strict)
 
 
-def guarantee_of(exposure: Exposure, setting: Setting, unit: Unit, view: View) -> Guarantee:
-    """One client's guarantee: the best of the routes that bound this view."""
+def guarantee_of(
+    exposure: Exposure, setting: Setting, unit: Unit, view: View, relation: Relation | None = None
+) -> Guarantee:
+    """One client's guarantee: the best of the routes that bound this view, or of those with this relation."""
     best: Guarantee | None = None
     reasons = []
     for route in _routes(exposure, setting, unit, view):
         if isinstance(route, Unprotected):
             reasons.append(route.reason)
+            continue
+        if relation is not None and route.parts and route.relation is not relation:
+            reasons.append(f"bounded for {route.relation} only")
             continue
         certified = compose.certify(route.parts, setting.delta)
         if route.group > 1 and certified.epsilon > VACUOUS:
@@ -164,14 +174,20 @@ def _secondary(route: Route, delta: float) -> tuple[Secondary, ...]:
 
 
 def exceeded(promised: Table, spent: Table) -> tuple[str, ...]:
-    """The cells in which more was spent than promised, in words; empty for a run that kept its promise."""
+    """The cells in which more was spent than promised, in words; empty for a run that kept its promise.
+
+    Which of several mechanisms bounds a view best, and so under which relation, may be another one for what was spent:
+    like is compared with like.
+    """
     found = []
     for promise in promised.guarantees:
         mine = spent.of(promise.unit, promise.view)
-        if mine.epsilon == 0:  # nothing was spent, under whatever relation
+        if mine.epsilon == 0 or not promise.finite:  # nothing was spent, under whatever relation, or nothing promised
             continue
-        if promise.delta != mine.delta or promise.relation is not mine.relation:
-            found.append(f"{promise.unit} × {promise.view}: promised and spent speak of different things")
+        if mine.relation is not promise.relation:
+            mine = spent.under(promise.relation, promise.unit, promise.view)
+        if promise.delta != mine.delta:
+            found.append(f"{promise.unit} × {promise.view}: promised and spent speak of different δ")
         elif mine.epsilon > promise.epsilon * (1 + 1e-6) + 1e-9:
             found.append(f"{promise.unit} × {promise.view}: ε = {mine.epsilon:.6g}, promised {promise.epsilon:.6g}")
     return tuple(found)

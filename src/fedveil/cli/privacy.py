@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fedveil.cli.options import json_option, out_option, parse_settings, picture_option, settings_option
+from fedveil.core.words import rounded_down, rounded_up
 
 
 @click.command("account")
@@ -96,7 +97,9 @@ def calibrate_command(
         click.echo(json.dumps(answer | ({"spec": str(out)} if out else {})))
         return
     names = {"noise": f"{next(iter(found.method.mechanisms))}.sigma", "rounds": "stop.rounds", "cohort": "cohort"}
-    click.echo(f"{names[found.solved]} = {found.value:.6g}")
+    # Rounded so that whoever copies it keeps the target too.
+    value = rounded_up(found.value, 6) if found.solved == "noise" else rounded_down(found.value, 6)
+    click.echo(f"{names[found.solved]} = {value}")
     click.echo(str(found.guarantee))
     if out is not None:
         click.echo(f"spec: {out}")

@@ -14,14 +14,14 @@ ONE_COPY = "speaks of one client's copy"
 """How the caveat begins where other clients hold copies of a record."""
 
 
-def rounded_up(epsilon: float) -> str:
-    """Four digits, never below the certificate."""
+def rounded_up(epsilon: float, digits: int = 4) -> str:
+    """A certified ε, or noise that was solved for, never below what it is."""
     if math.isinf(epsilon):
         return "∞"
     if epsilon <= 0:
-        return f"{epsilon:.4g}"
-    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
-    return f"{math.ceil(epsilon / unit - 1e-9) * unit:.4g}"
+        return f"{epsilon:.{digits}g}"
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) + 1 - digits)
+    return f"{math.ceil(epsilon / unit - 1e-9) * unit:.{digits}g}"
 
 
 def rounded_down(bound: float, digits: int = 3) -> str:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from fedveil.accounting.budget import Budget, charge, costs_everybody, may_spend, round_cost, rounds_left
-from fedveil.accounting.compose import Composition, certify
+from fedveil.accounting.budget import (
+    Budget,
+    Costs,
+    Spent,
+    charge,
+    check_kept,
+    costs_everybody,
+    may_spend,
+    round_cost,
+    rounds_left,
+    spent_epsilon,
+)
 from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
@@ -29,13 +39,14 @@ class Budgeted:
         self._strict = terms.spec.privacy.strict
         self._hidden = not excludes(terms)
         self._limited = Limited([0] * clients, limit)
-        self._spent: list[Composition] = [()] * clients
+        self._spent: list[Spent] = [None] * clients
         self._cost = cache(self._round_cost)
-        self._cost(0, max(self._population.records))  # refuse at once what can never be kept
+        most = max(self._population.records)
+        check_kept(self._round(0, most), most, budget, self._crowd, self._strict)
         for round, cohort in past:
             self.took_part(round, cohort)
-        if not any(self._spent) and not self.candidates(0):
-            once = certify(self._cost(0, min(self._population.records)), budget.delta).epsilon
+        if all(spent is None for spent in self._spent) and not self.candidates(0):
+            once = spent_epsilon(self._cost(0, min(self._population.records)), budget)
             raise FedveilError(
                 f"privacy.epsilon: not even one round fits into ε = {budget.epsilon:g}; a round costs ε = {once:.4g} of"
                 f" {budget.unit} × {budget.view}"
@@ -61,10 +72,13 @@ class Budgeted:
             paying = [min(paying)] * len(paying)
         return [min(pair) for pair in zip(paying, self._limited.left(self._method.rounds), strict=True)]
 
-    def _round_cost(self, round: int, records: int) -> Composition:
+    def _round(self, round: int, records: int) -> Round:
         declared = self._method.declare(round, records, self._layers, self._crowd.clients)
-        now = Round(declared, self._method.cohort.at(round, self._method.rounds))
-        return round_cost(now, records, self._budget, self._crowd, strict=self._strict)
+        return Round(declared, self._method.cohort.at(round, self._method.rounds))
+
+    def _round_cost(self, round: int, records: int) -> Costs:
+        """Nothing at all where no noise bounds the round: then nobody can pay for it."""
+        return round_cost(self._round(round, records), records, self._budget, self._crowd, strict=self._strict)
 
 
 def past_of(committed: Sequence[tuple[int, int, list[int]]], seeded: bool, done: int) -> list[tuple[int, list[int]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +26,18 @@ FLOOR = 1e-4
 
 
 class FixedFeatures(nn.Module):
-    """A first part without parameters, the same for a record in every round: a run computes it once per record."""
+    """A first part without parameters, the same for a record in every round: a run computes it once per record.
+
+    It sees records of several clients at a time, so what it makes of one must not depend on the others. It is never in
+    training mode, in which such things happen: what is checked (`registry.check`) is what runs.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.outputs = 0
+
+    def train(self, mode: bool = True) -> Self:
+        return super().train(False)
 
 
 def wavelets(orientations: int = ORIENTATIONS) -> Tensor:

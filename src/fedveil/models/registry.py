@@ -121,6 +121,19 @@ def check(model: object, input_shape: Sequence[int], classes: int, name: str) ->
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise FedveilError(f"model: {name} has no trainable parameter")
     _check_outputs(model, input_shape, classes, name)
+    parts = fixed_part(model)
+    if parts is not None:
+        _check_features(parts[0], input_shape, name)
+
+
+def _check_features(features: FixedFeatures, input_shape: Sequence[int], name: str) -> None:
+    """Fixed features are computed for many records at once: to the last digits, one must not show in another."""
+    probe = torch.rand(3, *input_shape, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        together = features(probe)
+        alone = torch.cat([features(probe[index : index + 1]) for index in range(len(probe))])
+    if not torch.allclose(together, alone, rtol=1e-5, atol=1e-6):
+        raise FedveilError(f"model: {name} has fixed features that mix the records: one changes with the others")
 
 
 def _check_outputs(model: nn.Module, input_shape: Sequence[int], classes: int, name: str) -> None:

@@ -13,7 +13,7 @@ SEES = {
     "server": "every client's update as it arrives",
     "released": "every published model",
 }
-KNOWS = {"record": "one record was used", "client": "one client took part"}
+KNOWS = {"record": "one record was used", "client": "one client's records were used"}
 
 
 def audit_lines(found: Mapping[str, Any]) -> list[str]:

@@ -92,17 +92,18 @@ def promise_sentences(cells: Sequence[Cell]) -> list[str]:
 
 def _sentence(unit: str, words: str, value: str, alike: Sequence[Cell], *, everyone: bool) -> str:
     who = "anybody" if everyone else _several([_lower(WHO[cell["view"]][0]) for cell in alike])
-    asked = "was used" if unit == "record" else "took part"
+    # Not whether a client took part: the server sees who sends, and an absent client may be missed.
+    asked = f"{words} was used" if unit == "record" else f"{words}'s records were used"
     if value == "∞":
         reasons = list(dict.fromkeys(cell["reason"] for cell in alike))
-        return f"Whether {words} {asked}: nothing is promised against {who}, because {'; '.join(reasons)}."
+        return f"Whether {asked}: nothing is promised against {who}, because {'; '.join(reasons)}."
     delta = alike[0]["delta"]
     epsilon = max(map(value_of, alike))
     worst = max(alike, key=lambda cell: (bool(void(cell)), value_of(cell)))
     coin = "" if void(worst) or worthless(epsilon, delta) else " (a coin: 50 %)"
     relation = dict.fromkeys(cell["relation"] for cell in alike)
     return (
-        f"Whether {words} {asked}: against {who}, ε = {value} at δ = {delta_word(delta)}"
+        f"Whether {asked}: against {who}, ε = {value} at δ = {delta_word(delta)}"
         f" ({' or '.join(relation)}); {meaning(worst)}{coin}."
     )
 
