@@ -11,7 +11,8 @@ import pytest
 from series_follower import Follower, interrupt_at
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Dataset
+from fedveil.core.words import LEAKED
+from fedveil.data.dataset import Dataset, Examples, from_tensors
 from fedveil.experiment.compare import Comparison, compare
 from fedveil.experiment.prepare import prepare
 from fedveil.experiment.privacy import promised
@@ -37,7 +38,7 @@ def test_every_method_has_a_row_with_its_result_and_its_cells(
     found = run(["fedavg", "fed-cdp"], settings, blobs, out=tmp_path / "c")
     plain, private = found.rows
     assert [plain["method"], private["method"]] == ["fedavg", "fed-cdp"]
-    assert plain["epsilon"]["record × server"] == {"promised": "inf", "spent": "inf"}
+    assert plain["epsilon"]["record × server"] == {"promised": "inf", "spent": "inf", "relation": None}
     assert not plain["claimed"]
     prepared = prepare(resolve("fed-cdp", settings), blobs)
     (cell, _) = SHOWN
@@ -195,3 +196,20 @@ def test_a_calibrated_comparison_is_continued_by_the_same_command_and_by_no_othe
     run(["fed-cdp"], budgeted, blobs, out=tmp_path / "b")
     with pytest.raises(FedveilError, match=r"another privacy\.calibrate \(false there, true now\)"):
         run(["fed-cdp"], calibrated, blobs, out=tmp_path / "b")
+
+
+def test_what_is_finished_is_not_shown_for_other_records_of_the_same_name(
+    tmp_path: Path, settings: dict[str, Any], blobs: Dataset
+) -> None:
+    run(["fed-cdp"], settings, blobs, out=tmp_path / "c")
+    other = from_tensors("blobs", Examples(blobs.train.inputs + 1, blobs.train.labels), blobs.validation)
+    with pytest.raises(FedveilError, match="the records are not those that the run began with"):
+        run(["fed-cdp"], settings, other, out=tmp_path / "c")
+
+
+def test_a_bound_that_is_read_without_noise_is_told_beside_every_number(
+    tmp_path: Path, settings: dict[str, Any], blobs: Dataset
+) -> None:
+    found = run(["geyer"], settings | {"stop.rounds": 1}, blobs, out=tmp_path / "c")
+    assert any(caveat.startswith(LEAKED) for caveat in found.rows[0]["caveats"])
+    assert "(NOT private)" in (tmp_path / "c/table.md").read_text(encoding="utf-8")

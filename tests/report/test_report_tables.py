@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from fedveil.core.words import LEAKED
 from fedveil.report.tables import comparison_table, csv_text, explanation, markdown_text, plain_text, sweep_table
 
 
@@ -25,9 +26,10 @@ def row(**changes: Any) -> dict[str, Any]:
         "rejected_updates": 0,
         "delta": 1e-5,
         "epsilon": {
-            "record × server": {"promised": 1.80049, "spent": 1.08481},
-            "client × released": {"promised": "inf", "spent": "inf"},
+            "record × server": {"promised": 1.80049, "spent": 1.08481, "relation": "add-or-remove"},
+            "client × released": {"promised": "inf", "spent": "inf", "relation": None},
         },
+        "caveats": [],
         "claimed": [],
         **changes,
     }
@@ -55,6 +57,30 @@ def test_a_line_tells_accuracy_epsilon_and_claim() -> None:
     assert told["claimed ε"] == "0.276 (record × server, record × peer); 1.5 (record × released)"
 
 
+def test_a_number_says_where_it_is_of_another_relation_or_can_not_be_relied_on() -> None:
+    replaced = {"promised": 2.0, "spent": 2.0, "relation": "replace-one"}
+    leaks = f"{LEAKED}: the bound is read without noise"
+    plain, other, leaky = (
+        row(method="plain"),
+        row(method="other", epsilon={"record × server": replaced}),
+        row(method="leaky", caveats=[leaks, "shared"]),
+    )
+    _, lines = comparison_table([plain, leaky])
+    assert lines[0][4:6] == ["1.085 of 1.801", "∞"]
+    assert lines[1][4:6] == ["1.085 of 1.801 (NOT private)", "∞"]
+    assert comparison_table([other])[1][0][4] == "2, replaced"
+    assert f"leaky: {leaks}" in explanation([plain, leaky])
+    assert leaks in explanation([leaky])
+    table = next(csv.DictReader(io.StringIO(csv_text([leaky]))))
+    assert table["caveats"] == f"{leaks}; shared"
+    assert table["epsilon record × server relation"] == "add-or-remove"
+
+
+def test_a_point_of_a_grid_is_named_by_its_values() -> None:
+    rows = [row(point={"example.sigma": sigma}, caveats=["odd"] * (sigma > 1)) for sigma in (1.0, 2.5)]
+    assert "example.sigma=2.5: odd" in explanation(rows)
+
+
 def test_an_epsilon_is_never_rounded_down() -> None:
     headings, (line,) = comparison_table([row(method="fed-cdp")])
     assert dict(zip(headings, line, strict=True))["ε record × server"] == "1.085 of 1.801"
@@ -62,7 +88,7 @@ def test_an_epsilon_is_never_rounded_down() -> None:
 
 def test_a_method_that_failed_has_no_numbers() -> None:
     nothing = {"accuracy": None, "deviation": None, "best": None, "rounds": None, "seconds": None, "runs": 0}
-    epsilon = {"record × server": {"promised": 2.0, "spent": None}}
+    epsilon = {"record × server": {"promised": 2.0, "spent": None, "relation": "add-or-remove"}}
     _, (line,) = comparison_table([row(method="wild", epsilon=epsilon, **nothing)])
     assert line == ["wild", "failed", "–", "–", "– of 2", "–", "–"]
 

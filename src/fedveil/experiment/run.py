@@ -105,6 +105,9 @@ def resume(
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():
+        if dataset is not None:
+            with Ledger(files.ledger) as ledger:
+                ledger.check(dataset.fingerprint, "records")
         return _stored_result(files)
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
     runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from fedveil.accounting.guarantees import plain_number
+from fedveil.accounting.guarantees import Guarantee, plain_number
 from fedveil.accounting.table import Table
 from fedveil.core.types import Unit, View
+from fedveil.core.words import LEAKED, ONE_COPY
 from fedveil.experiment.prepare import Prepared
-from fedveil.experiment.privacy import claimed, promised
+from fedveil.experiment.privacy import SCALED, claimed, promised
 from fedveil.experiment.series import Done
 
 Cell = tuple[Unit, View]
@@ -46,6 +47,7 @@ def summarise(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Cell]) -
     results = [run.result for run in runs if run.result is not None]
     accuracies = [result.accuracy for result in results]
     claims = [claim.to_dict() for claim in claimed(prepared, delta)]
+    told = {cell: promise.of(*cell) for cell in dict.fromkeys([*SHOWN, *cells])}
     return {
         "base": prepared.spec.base,
         "runs": len(results),
@@ -62,13 +64,27 @@ def summarise(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Cell]) -
         "delta": delta,
         "epsilon": {
             cell_name(cell): {
-                "promised": plain_number(promise.of(*cell).epsilon),
+                "promised": plain_number(guarantee.epsilon),
                 "spent": plain_number(max(_spent(result.guarantees, cell) for result in results)) if results else None,
+                "relation": str(guarantee.relation) if guarantee.finite else None,
             }
-            for cell in dict.fromkeys([*SHOWN, *cells])
+            for cell, guarantee in told.items()
         },
+        "caveats": list(dict.fromkeys(words for guarantee in told.values() for words in _caveats(guarantee))),
         "claimed": claims,
     }
+
+
+def _caveats(guarantee: Guarantee) -> list[str]:
+    """What must be said of a number wherever it stands."""
+    if not guarantee.finite:
+        return []
+    where = f"ε {cell_name((guarantee.unit, guarantee.view))} "
+    return [
+        where + caveat if caveat.startswith(ONE_COPY) else caveat
+        for caveat in guarantee.caveats
+        if caveat.startswith((LEAKED, ONE_COPY, SCALED))
+    ]
 
 
 def _spent(guarantees: Sequence[Mapping[str, Any]], cell: Cell) -> float:

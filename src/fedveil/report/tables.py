@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedveil.core.words import rounded_up
+from fedveil.core.words import LEAKED, rounded_up
 
 Row = Mapping[str, Any]
 
@@ -45,12 +45,31 @@ def explanation(rows: Sequence[Row]) -> list[str]:
     words = []
     if any(row["deviation"] is not None for row in rows):
         words.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
-    words.append(f"ε at δ = {deltas_word(rows)}: spent (the most of any client and seed) of promised")
+    words.append(
+        f"ε at δ = {deltas_word(rows)}: spent (the most of any client and seed) of promised; a record or client is"
+        " added or removed, or replaced where it says so"
+    )
     words.append("every ε is that of one run alone; all runs on the same records together cost more")
+    words += _caveats(rows)
     rejected, updates = (sum(row[key] for row in rows) for key in ("rejected", "rejected_updates"))
     if rejected or updates:
         words.append(f"{rejected:,} examples and {updates:,} updates were not finite and counted as zero")
     return words
+
+
+def _caveats(rows: Sequence[Row]) -> list[str]:
+    """What must be said of the rows' ε, and of which rows where it is not all of them."""
+    found = []
+    for caveat in dict.fromkeys(caveat for row in rows for caveat in row["caveats"]):
+        mine = [_name(row) for row in rows if caveat in row["caveats"]]
+        found.append(caveat if len(mine) == len(rows) else f"{', '.join(mine)}: {caveat}")
+    return found
+
+
+def _name(row: Row) -> str:
+    if "point" not in row:
+        return str(row["method"])
+    return " ".join(f"{key}={value_word(value)}" for key, value in row["point"].items())
 
 
 def value_word(value: Any) -> str:
@@ -74,12 +93,17 @@ def _epsilon_headings(rows: Sequence[Row]) -> list[str]:
 
 
 def _epsilons(row: Row) -> list[str]:
-    return [_spent_of_promised(values) for values in row["epsilon"].values()]
+    """Marked where they can't be relied on: a number is read without what stands below the table."""
+    leaked = any(caveat.startswith(LEAKED) for caveat in row["caveats"])
+    return [_spent_of_promised(values, leaked) for values in row["epsilon"].values()]
 
 
-def _spent_of_promised(values: Mapping[str, Any]) -> str:
+def _spent_of_promised(values: Mapping[str, Any], leaked: bool) -> str:
     spent, promised = epsilon_or_dash(values["spent"]), epsilon_or_dash(values["promised"])
-    return spent if spent == promised else f"{spent} of {promised}"
+    words = spent if spent == promised else f"{spent} of {promised}"
+    if values["relation"] == "replace-one":
+        words += ", replaced"
+    return f"{words} (NOT private)" if leaked and values["relation"] is not None else words
 
 
 def epsilon_or_dash(value: float | str | None) -> str:
@@ -150,6 +174,8 @@ def _flat(row: Row) -> dict[str, Any]:
         elif key == "epsilon":
             for cell, values in value.items():
                 found |= {f"epsilon {cell} {kind}": number for kind, number in values.items()}
+        elif key == "caveats":
+            found[key] = "; ".join(value)
         elif key == "claimed":
             found |= {f"claimed {claim['unit']} × {claim['view']}": claim["epsilon"] for claim in value}
         else:
