@@ -13,8 +13,10 @@ Noise on the whole of a client also hides one record of it: exchanging a record 
 the clipping ball, so by at most 2S, and z halves. Noise on records hides a client only as a group of its N_i records:
 every step holds up to n = min(N_i, slots of a batch) of them, so taking the client out changes each of the L sums by at
 most n·S, and the single noisy rows together by at most sqrt(n)·S; L plain Gaussians with z/n or z/sqrt(n), whatever the
-sampling. A clipping bound that follows the clients' own reports passes the server's noise by, so that such noise counts
-for nothing beside it. The table prints this as vacuous where it says nothing (`guarantees.VACUOUS`).
+sampling. The table prints this as vacuous where it says nothing (`guarantees.VACUOUS`).
+
+A clipping bound that follows the clients' own reports passes the server's noise by: beside it that noise counts for
+nothing.
 """
 
 from __future__ import annotations
