@@ -20,7 +20,7 @@ NETWORKS = {"prifedsync-mnist": 1500.0, "prifedsync-cifar": 450.0, "geyer-mlp": 
 EVALUATION = {"mnist": 0.3, "cifar10": 1.5, "lfw": 0.3, "adult": 0.02, "cancer": 0.01}
 """Seconds of two cores for one evaluation."""
 
-ATTACK = {"mnist": 3.0, "lfw": 6.0}
+ATTACK = {"mnist": 1.2, "lfw": 6.0}
 """Seconds of two cores for 100 iterations on one record of one victim whose gradient is clean."""
 
 START = 3.0
