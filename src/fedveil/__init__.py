@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from fedveil.experiment.run import Result, resume, run
     from fedveil.experiment.spec import Spec, resolve
     from fedveil.method import Method
+
+# On some processors a matrix product rounds by where its result lies in memory, so a client's bits would depend on its
+# place among others. The library looks at this when it first multiplies; measured, it costs no time.
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 __version__ = version("fedveil")
 __all__ = [
