@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedveil.attacks.metrics import SUCCESS
 from fedveil.core.types import View
 from fedveil.experiment.reproduce.declare import CLIENT, RECORD, Cell, Leak, Reproduction, Scale, Scene, Training
 from fedveil.experiment.reproduce.read import final_accuracy, leak_value, succeeded
@@ -28,8 +27,8 @@ STRONGEST = (
     " smaller distance than the paper's is therefore not a leak: see success, and the page on leakage."
 )
 SUCCEED = (
-    f"Succeed: the share of victims whose records are reconstructed with an RMSE below {SUCCESS:g}, and Y for more than"
-    " half; the paper calls larger distances a success, too."
+    "Succeed: the share of victims whose records are reconstructed to within the RMSE that `fedveil attack` counts as"
+    " success, and Y for more than half; the paper calls larger distances a success, too."
 )
 AT_PAPER_SCALE = {"mnist": "balanced", "lfw": "smooth"}
 """Attackers of whole updates without noise: the stronger of the two on a small scale. Each takes an hour or so."""
