@@ -184,3 +184,13 @@ def test_enormous_noise_is_accounted_without_an_error_and_never_below_its_floor(
 
 def test_a_plain_gaussian_with_enormous_noise_costs_next_to_nothing_and_warns_of_nothing() -> None:
     assert 0 < gaussian_epsilon(31_622.0, 1e-5) < 1e-3
+
+
+@pytest.mark.parametrize("less", [{"noise_multiplier": 2.0}, {"rate": 0.1}, {"overflow": 0.0}])
+def test_a_step_covers_what_reveals_less_in_any_way_and_is_not_covered_by_it(less: dict[str, float]) -> None:
+    step = Step("poisson", 1.0, 0.2, 1e-3)
+    other = replace(step, **less)
+    assert step.covers(step)
+    assert step.covers(other)
+    assert not other.covers(step)
+    assert not step.covers(Step("gaussian", 1.0))

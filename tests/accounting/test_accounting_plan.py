@@ -26,6 +26,7 @@ from fedveil.parts.batches import FullBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
 from fedveil.parts.local import LocalTraining
 from fedveil.parts.personal import Attention, Identity, Interpolated, Shared
+from fedveil.parts.stopping import Stop
 from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY
 
 POPULATION = Population((500,) * 40)
@@ -165,7 +166,7 @@ def test_a_limit_counts_the_rounds_with_the_least_noise() -> None:
 
 
 def test_a_limit_counts_every_round_where_rounds_have_no_order() -> None:
-    """One noise falls while the other grows, or steps differ: which rounds reveal most can't be said."""
+    """One noise falls while the other grows: which rounds reveal most can't be said."""
     assert SMALL.example is not None
     upload = Gaussian(clip=Clip(Constant(1.0)), sigma=4.0, unit=Unit.CLIENT, course=Linear(0.5, 2.0))
     example = replace(SMALL.example, course=Linear(2.0, 0.5))
@@ -174,6 +175,25 @@ def test_a_limit_counts_every_round_where_rounds_have_no_order() -> None:
     for cell in (SERVER, (Unit.CLIENT, View.SERVER)):
         found, whole = (plan(each, POPULATION, 3, delta=1e-5).of(*cell) for each in (limited, several))
         assert found.epsilon == whole.epsilon
+
+
+def test_a_growing_cohort_is_accounted_at_the_size_of_each_round() -> None:
+    noise = Gaussian(clip=Clip(1.0), sigma=2.0, unit=Unit.CLIENT)
+    method = Method(server=noise, cohort=FixedSize(4, growth=Linear(1.0, 5.0)), stop=Stop(2))
+    promised = plan(method, POPULATION, 1, delta=1e-5)
+    done = [
+        Receipt(round, client, declared, True, 10)
+        for round, size in enumerate((4, 20))
+        for client in range(size)
+        for declared in method.declare(round, 500, 1, 40)
+    ]
+    spent = replay(done, POPULATION, method, 1, delta=1e-5, rounds=2)
+    for table in (promised, spent):
+        found = table.of(Unit.CLIENT, View.RELEASED)
+        assert "WithoutReplacement(0.1)" in found.composition
+        assert "WithoutReplacement(0.5)" in found.composition
+    small = plan(replace(method, cohort=FixedSize(4)), POPULATION, 1, delta=1e-5).of(Unit.CLIENT, View.RELEASED)
+    assert promised.of(Unit.CLIENT, View.RELEASED).epsilon > 1.3 * small.epsilon
 
 
 def test_hidden_coins_help_against_whoever_sees_only_models() -> None:
@@ -299,6 +319,30 @@ def test_each_client_is_charged_for_its_own_rounds() -> None:
     assert spent.client(3, *SERVER).epsilon == 0
     assert spent.of(*SERVER).epsilon == spent.client(0, *SERVER).epsilon
     assert exceeded(plan(POISSON, POPULATION, 3, delta=1e-5, rounds=2), spent)
+
+
+def test_the_client_with_the_least_noise_makes_the_table_of_what_was_spent() -> None:
+    """Row noise adds up over a batch, so of two clients that give all their records the smaller one reveals more."""
+    method = replace(SMALL, batch=FullBatch(), cohort=Everyone(), local=LocalTraining(steps=1))
+    for sizes in ((400, 100), (100, 400)):
+        population = Population(sizes)
+        spent = replay(receipts(method, population, [(0, 1)]), population, method, 3, delta=1e-5, rounds=1)
+        apart = [spent.client(client, *SERVER).epsilon for client in (0, 1)]
+        assert spent.of(*SERVER).epsilon == max(apart) > 1.5 * min(apart)
+
+
+def test_a_round_of_which_only_a_part_was_repeated_is_not_as_declared() -> None:
+    upload = Gaussian(clip=Clip(1.0), sigma=4.0, unit=Unit.CLIENT)
+    method = replace(POISSON, upload=upload, cohort=PoissonCohort(0.25))
+    once = receipts(method, POPULATION, [[0]])
+    assert len(once) == 2  # on examples and on the upload
+    released = (Unit.RECORD, View.RELEASED)
+    whole, part = (
+        replay([*once, *again], POPULATION, method, 3, delta=1e-5, rounds=1, attempts=[0, 0])
+        for again in (once, once[:1])
+    )
+    assert "drawn with probability 0.25" in whole.of(*released).composition
+    assert "drawn" not in part.of(*released).composition
 
 
 def test_a_run_that_did_less_noise_than_declared_is_charged_for_what_it_did() -> None:
@@ -524,6 +568,14 @@ def test_a_bound_read_without_noise_is_a_caveat_and_nothing_at_all_under_strict(
     refused = route(leaking, Unit.CLIENT, View.RELEASED, strict=True)
     assert isinstance(refused, Unprotected)
     assert "without noise" in refused.reason
+    geyer = replace(zoo.GEYER, cohort=FixedSize(10))
+    cell = (Unit.CLIENT, View.RELEASED)
+    promised = plan(geyer, POPULATION, 3, delta=1e-5, rounds=2, strict=True)
+    spent = replay([], POPULATION, geyer, 3, delta=1e-5, rounds=2, strict=True)
+    for table in (promised, spent):
+        assert not table.of(*cell).finite
+        assert "without noise" in table.of(*cell).reason
+    assert plan(geyer, POPULATION, 3, delta=1e-5, rounds=2).of(*cell).finite
 
 
 def test_a_peer_that_is_sent_mixtures_of_models_is_accounted_like_the_server() -> None:
@@ -531,6 +583,10 @@ def test_a_peer_that_is_sent_mixtures_of_models_is_accounted_like_the_server() -
     summed = replace(UPLOAD, adds_up=True)
     assert words(route(summed, Unit.CLIENT, View.PEER, crowd=mixing)) == "10 × Gaussian(z = 4)"
     assert words(route(UPLOAD, Unit.CLIENT, View.PEER, COINS, crowd=mixing)) == "10 × Gaussian(z = 4)"
+    method = replace(POISSON, cohort=PoissonCohort(0.1), personal=Attention())
+    table, shared = (plan(m, POPULATION, 3, delta=1e-5) for m in (method, replace(method, personal=Shared())))
+    assert table.of(Unit.RECORD, View.PEER).epsilon == table.of(*SERVER).epsilon
+    assert shared.of(Unit.RECORD, View.PEER).epsilon < shared.of(*SERVER).epsilon
 
 
 def test_an_unknown_place_is_never_guessed() -> None:

@@ -72,6 +72,40 @@ def test_what_is_left_is_exactly_what_a_client_may_still_spend(prepared: Prepare
     assert spending.left(2 + left[0])[0] == 0
 
 
+def test_a_budget_counts_a_growing_cohort_at_the_size_of_each_round(blobs: Dataset, tiny: dict[str, Any]) -> None:
+    """Against the published models a larger cohort hides a client's draw less."""
+    told = {**tiny, "server": {"clip": {"bound": 1.0}, "sigma": 4.0, "noise": "sum", "unit": "client"}}
+    told |= {"privacy.epsilon": 2.0, "privacy.unit": "client", "privacy.view": "released", "stop.rounds": 30}
+    growing = {"kind": "fixed", "size": 1, "growth": {"kind": "linear", "start": 1.0, "end": 8.0}}
+    rounds = {}
+    for name, cohort in (("growing", growing), ("small", {"kind": "fixed", "size": 1})):
+        ready = prepare(resolve("fedavg", told | {"cohort": cohort}), blobs)
+        budget = budget_of(ready)
+        assert budget is not None
+        spending, rounds[name] = Budgeted(ready, budget, []), 0
+        while rounds[name] < 30 and spending.candidates(rounds[name]):
+            spending.took_part(rounds[name], [0])
+            rounds[name] += 1
+        assert promised(ready, delta=1e-5, rounds=rounds[name]).of(budget.unit, budget.view).epsilon <= 2.0
+    assert 0 < rounds["growing"] < rounds["small"]
+
+
+@pytest.mark.parametrize("personal", ["shared", "attention"])
+def test_a_budget_against_peers_that_get_mixtures_is_that_against_the_server(
+    blobs: Dataset, tiny: dict[str, Any], personal: str
+) -> None:
+    told = {**tiny, "cohort": {"kind": "poisson", "rate": 0.3}, "example.sigma": 3.0, "personal": personal}
+    left = {}
+    for view in ("server", "peer"):
+        ready = prepare(
+            resolve("fed-cdp", told | {"privacy.epsilon": 2.0, "privacy.view": view, "stop.rounds": 99}), blobs
+        )
+        budget = budget_of(ready)
+        assert budget is not None
+        left[view] = Budgeted(ready, budget, []).left(0)[0]
+    assert (left["peer"] == left["server"]) is (personal == "attention")
+
+
 def test_the_course_ends_at_the_table(blobs: Dataset, tiny: dict[str, Any], tmp_path: Path) -> None:
     run("fed-cdp", tiny, dataset=blobs, out=tmp_path / "r", workers=1)
     ready = prepare(resolve(tmp_path / "r" / "spec.toml"), blobs)

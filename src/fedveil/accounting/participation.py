@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedveil.core.types import Declaration
+from fedveil.method import Method
 from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
+from fedveil.parts.personal import Attention
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class Crowd:
     clients: int
     limited: bool = False
     mixing: bool = False
+
+    @staticmethod
+    def of(method: Method, clients: int, limited: bool) -> Crowd:
+        return Crowd(clients, limited, isinstance(method.personal, Attention))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from fedveil.core.types import Declaration, Population, Receipt
 from fedveil.core.words import SEEDED
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
-from fedveil.parts.personal import Attention
 
 
 def plan(
@@ -155,10 +154,10 @@ def _took_part(
 def _as_declared(
     method: Method, round: int, records: int, layers: int, clients: int, did: tuple[Declaration, ...]
 ) -> bool:
-    """Whether the method declares this; a repeated attempt of a round says the same once more."""
+    """Whether the method declares this; a repeated attempt of a round says all of it once more."""
     bound = next((mine.bound for mine in did if _follows_norms(method, mine.place)), None)
-    found, declared = Counter(did), Counter(method.declare(round, records, layers, clients, bound))
-    return found.keys() == declared.keys() and not any(times % declared[what] for what, times in found.items())
+    found = Counter(did)
+    return found.keys() == set(method.declare(round, records, layers, clients, bound)) and len({*found.values()}) == 1
 
 
 def _follows_norms(method: Method, place: str) -> bool:
@@ -215,7 +214,7 @@ def _setting(
 ) -> Setting:
     held = NO_COPIES if copies == 1 else f"a record is held by at most {copies} clients and counted once for each"
     caveats = (*((SEEDED,) if seeded else ()), condition, SINGLE_PRECISION, PUBLIC_COUNTS, held)
-    crowd = Crowd(population.clients, limited, isinstance(method.personal, Attention))
+    crowd = Crowd.of(method, population.clients, limited)
     return Setting(delta, crowd, copies, caveats, secondary, strict, sum(population.records))
 
 

@@ -21,7 +21,6 @@ from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
 from fedveil.experiment.terms import Terms
-from fedveil.parts.personal import Attention
 
 
 class Budgeted:
@@ -104,7 +103,7 @@ def excludes(terms: Terms) -> bool:
     budget, method, population = budget_of(terms), terms.spec.method, terms.population
     if budget is None:
         return False
-    crowd = Crowd(population.clients, method.cohort.most is not None, isinstance(method.personal, Attention))
+    crowd = Crowd.of(method, population.clients, method.cohort.most is not None)
     everybody = []
     for round in (0, method.rounds - 1):
         declared = method.declare(round, population.records[0], terms.layers, population.clients)
@@ -116,4 +115,4 @@ def crowd_of(terms: Terms) -> Crowd:
     """The spec's clients, as the accountant sees them."""
     method = terms.spec.method
     limited = method.cohort.most is not None or excludes(terms)
-    return Crowd(terms.population.clients, limited, isinstance(method.personal, Attention))
+    return Crowd.of(method, terms.population.clients, limited)
