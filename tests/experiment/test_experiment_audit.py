@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
-from fedveil.data.dataset import Dataset
+from fedveil.data.dataset import Dataset, Examples, from_tensors
 from fedveil.engine import client, server, updates
 from fedveil.experiment.audit import audit
 from fedveil.experiment.audit_result import Audit
@@ -147,6 +148,47 @@ def test_missing_noise_at_the_server_is_caught_by_its_published_models(
     monkeypatch.setattr(NoiseSource, "standard_normal", lambda *arguments: drawn(*arguments) * 0.1)
     found = audited(blobs, "fedavg", RELEASED, unit="client", view="released")
     assert found.epsilon_lower > found.verified.epsilon
+
+
+def wide(count: int, seed: int) -> Examples:
+    """Records of so many numbers that sixty gradients can be told apart."""
+    return Examples(torch.randn(count, 100, generator=torch.Generator().manual_seed(seed)), torch.arange(count) % 3)
+
+
+@pytest.mark.parametrize(("noise", "broken"), [(1.0, False), (0.001, True)])
+@pytest.mark.usefixtures("unmeasured")
+def test_missing_noise_on_clients_is_caught_by_the_published_models(
+    monkeypatch: pytest.MonkeyPatch, noise: float, broken: bool
+) -> None:
+    drawn = NoiseSource.standard_normal
+    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *arguments: drawn(*arguments) * noise)
+    settings = RECORD | {"example.sigma": 8.0, "data.clients": 60, "cohort": "everyone", "model.options.hidden": [32]}
+    data = from_tensors("wide", wide(300, 1), wide(90, 2))
+    found = audited(data, "fed-cdp", settings, view="released")
+    assert found.verified.epsilon == pytest.approx(0.63, abs=0.01)
+    assert found.holds is not broken
+    assert (found.epsilon_lower > found.verified.epsilon) is broken
+
+
+def test_a_promise_that_is_broken_at_a_larger_delta_only_is_broken(blobs: Dataset) -> None:
+    found = audited(blobs, "fed-cdp", RECORD | {"data.clients": 600})
+    assert found.holds
+    ((delta, _), *_) = found.curve
+    lower = found.found.epsilon(delta)
+    assert lower > 0
+    broken = replace(found, curve=((delta, 0.9 * lower),))
+    assert not broken.holds
+    assert broken.refuted == (delta, lower, 0.9 * lower)
+
+
+UPLOAD = {"clip": {"bound": 1.0}, "sigma": 4.0, "unit": "client"}
+
+
+def test_two_noises_are_not_taken_for_one_gaussian(blobs: Dataset) -> None:
+    found = audited(blobs, "fed-cdp", RECORD | {"data.clients": 200, "upload": UPLOAD})
+    assert found.found.mean is not None
+    assert found.gaussian is None
+    assert found.holds
 
 
 def test_rounds_are_accounted_as_they_ran(blobs: Dataset) -> None:

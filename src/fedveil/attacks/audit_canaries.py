@@ -14,6 +14,7 @@ and its raw update is zero; replaced, it starts from the opposite side.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,8 +67,9 @@ def craft(
     """`count` canary records for a model at `parameters`.
 
     One canary is the best of a pool: the longest clipped gradient or, for `replaced`, the two that are farthest apart.
-    Several are drawn afresh in the manner of the best, so that each has a direction of its own. Without a clip on
-    examples nothing bounds a gradient, and inputs stay of ordinary size.
+    Several are drawn afresh in the manner of the best, so that each has a direction of its own, and get the label that
+    moves the model most: one that it foresees would move nothing. Without a clip on examples nothing bounds a
+    gradient, and inputs stay of ordinary size.
     """
     scales = (1.0, 10.0, 100.0, 1000.0) if factors is not None else (1.0,)
     size = np.repeat(scales, POOL * LABELS)
@@ -80,18 +82,25 @@ def craft(
         best, other = divmod(int(distances.argmax()), len(rows))
     else:
         best = other = int(rows.norm(dim=-1).argmax())
-    if count > 1:
-        spread = size[best]
-        inside, opposite = (
-            Examples(
-                _tensor(spread * generator.standard_normal((count, *input_shape))),
-                torch.from_numpy(generator.integers(classes, size=count)),
-            )
-            for _ in range(2)
-        )
-    else:
-        inside, opposite = _rows(pool, [best]), _rows(pool, [other])
-    return Records(inside, opposite if replaced else voids(count, input_shape))
+    if count == 1:
+        return Records(pool.pick([best]), pool.pick([other]) if replaced else voids(1, input_shape))
+
+    def afresh() -> Examples:
+        inputs = _tensor(size[best] * generator.standard_normal((count, *input_shape)))
+        return _unforeseen(gradients, parameters, inputs, classes, factors)
+
+    return Records(afresh(), afresh() if replaced else voids(count, input_shape))
+
+
+def _unforeseen(
+    gradients: Gradients, parameters: Tensor, inputs: Tensor, classes: int, factors: Factors | None
+) -> Examples:
+    """Each input with the label that gives it the longest clipped gradient."""
+    lengths = []
+    for label in range(classes):
+        labelled = Examples(inputs, torch.full((len(inputs),), label))
+        lengths.append(clipped_lengths(gradients, parameters, labelled, factors))
+    return Examples(inputs, torch.stack(lengths).argmax(dim=0))
 
 
 def voids(count: int, input_shape: tuple[int, ...]) -> Examples:
@@ -102,14 +111,39 @@ def voids(count: int, input_shape: tuple[int, ...]) -> Examples:
 @torch.no_grad()
 def clipped_gradients(gradients: Gradients, parameters: Tensor, records: Examples, factors: Factors | None) -> Tensor:
     """What each record adds to its batch's sum `[n, P]` for a model `[P]`, by the engine's own code."""
-    found = []
-    for first in range(0, len(records), SLICE):
-        inputs, labels = records.inputs[first : first + SLICE], records.labels[first : first + SLICE]
-        batch = Batch(inputs[None], labels[None], torch.ones(1, len(labels)))
+    return torch.cat(list(_clipped(gradients, parameters, records, factors)))
+
+
+@torch.no_grad()
+def clipped_lengths(gradients: Gradients, parameters: Tensor, records: Examples, factors: Factors | None) -> Tensor:
+    """How long each of them is `[n]`."""
+    return torch.cat([rows.norm(dim=-1) for rows in _clipped(gradients, parameters, records, factors)])
+
+
+def _clipped(gradients: Gradients, parameters: Tensor, records: Examples, factors: Factors | None) -> Iterator[Tensor]:
+    for batch in _slices(records, torch.arange(len(records))):
         rows = gradients.rows(parameters[None], batch)
         clipped = rows.rows if factors is None else scale_rows(rows, factors, gradients.layout)
-        found.append(clipped[0].clone())
-    return torch.cat(found)
+        yield clipped[0].clone()
+
+
+@torch.no_grad()
+def clipped_sum(
+    gradients: Gradients, parameters: Tensor, records: Examples, which: Tensor, factors: Factors | None
+) -> Tensor:
+    """What the records at the places `which` add together `[P]`; one that is held several times is computed once."""
+    total = torch.zeros_like(parameters)
+    places, held = np.unique(which.numpy(), return_counts=True)
+    for times in np.unique(held).tolist():
+        for batch in _slices(records, torch.from_numpy(places[held == times])):
+            total += times * gradients.sums(parameters[None], batch, factors).total[0]
+    return total
+
+
+def _slices(records: Examples, which: Tensor) -> Iterator[Batch]:
+    for first in range(0, len(which), SLICE):
+        part = which[first : first + SLICE]
+        yield Batch(records.inputs[part][None], records.labels[part][None], torch.ones(1, len(part)))
 
 
 def directions(layout: Layout, count: int, generator: np.random.Generator) -> Tensor:
@@ -131,11 +165,18 @@ def place_records(sites: Sites, records: Records, clients: tuple[int, ...], coin
     everything = [base, records.inside, records.outside]
     examples = Examples(torch.cat([p.inputs for p in everything]), torch.cat([p.labels for p in everything]))
     indices = sites.indices.clone() if real else torch.zeros_like(sites.indices)
-    firsts = np.concatenate(([0], np.cumsum(sites.sizes)[:-1]))
+    firsts = _firsts(sites)
     for index, (client, inside) in enumerate(zip(clients, coins, strict=True)):
         which = index if len(records) > 1 else 0
         indices[firsts[client]] = len(base) + which + (0 if inside else len(records))
     return Sites(examples, indices, sites.sizes)
+
+
+def others(sites: Sites, clients: tuple[int, ...]) -> Tensor:
+    """The places of all records but the first of each of these clients, as often as they are held."""
+    mine = torch.ones(len(sites.indices), dtype=torch.bool)
+    mine[torch.from_numpy(_firsts(sites)[list(clients)])] = False
+    return sites.indices[mine]
 
 
 def place_clients(sites: Sites, clients: tuple[int, ...], *, real: bool) -> Sites:
@@ -166,12 +207,13 @@ def check_canaries(canaries: int, clients: int, parameters: int | None) -> None:
         )
 
 
+def _firsts(sites: Sites) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Where each client's records begin."""
+    return np.concatenate(([0], np.cumsum(sites.sizes)[:-1])).astype(np.int64)
+
+
 def _as_float(examples: Examples) -> Examples:
     return Examples(to_float(examples.inputs), examples.labels)
-
-
-def _rows(examples: Examples, rows: list[int]) -> Examples:
-    return Examples(examples.inputs[rows], examples.labels[rows])
 
 
 def _tensor(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from fedveil.attacks.audit_bounds import Coins, Scores
-from fedveil.attacks.audit_canaries import Records, clipped_gradients
+from fedveil.attacks.audit_canaries import Records, clipped_gradients, clipped_sum, others
 from fedveil.core.streams import Streams
 from fedveil.core.types import Observation, Taps, View
 from fedveil.engine.batched import Evaluation
@@ -167,15 +167,25 @@ class ClientInUpdate(Watcher):
 
 @dataclass
 class RecordInModels(Watcher):
-    """`released`: every published model's difference to the last, taken apart into the canaries' own gradients."""
+    """`released`: every published model's difference to the last, taken apart into the canaries' own gradients.
+
+    The adversary knows all other records, not which of them were drawn: the direction into which they push the model
+    together is taken off first.
+    """
 
     gradients: Gradients
     records: Records
+    sites: Sites
 
     def published(self, before: Tensor, after: ServerState) -> None:
         factors, bound = self.example_factors(after.round - 1)
         inside, outside = both(self.gradients, before, self.records, factors)
-        self.scores += separated((outside - inside) / bound, after.parameters - before)
+        rest = others(self.sites, self.clients)
+        pushed = clipped_sum(self.gradients, before, self.sites.examples, rest, factors)
+        known = torch.nn.functional.normalize(pushed, dim=0)
+        ways, difference = outside.sub_(inside).div_(bound), after.parameters - before
+        ways.addr_(ways @ known, known, alpha=-1)
+        self.scores += separated(ways, difference - (difference @ known) * known)
 
 
 @dataclass

@@ -35,6 +35,9 @@ class Examples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def pick(self, rows: slice | Integers | list[int]) -> Examples:
+        return Examples(self.inputs[rows], self.labels[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -138,8 +141,8 @@ def _load_mnist() -> Dataset:
     everything = _examples(images[:, None], labels)
     return from_tensors(
         "mnist",
-        _rows(everything, slice(0, 50_000)),
-        _rows(everything, slice(50_000, 60_000)),
+        everything.pick(slice(0, 50_000)),
+        everything.pick(slice(50_000, 60_000)),
         10,
         description="handwritten digits, 28×28 grey",
         test=_examples(test_images[:, None], test_labels),
@@ -152,12 +155,12 @@ def _load_cifar10() -> Dataset:
     everything = _examples(*parse_cifar(sources.fetch_directory() / "cifar10", content))
     return from_tensors(
         "cifar10",
-        _rows(everything, slice(0, 40_000)),
-        _rows(everything, slice(40_000, 50_000)),
+        everything.pick(slice(0, 40_000)),
+        everything.pick(slice(40_000, 50_000)),
         10,
         class_names=CIFAR_CLASSES,
         description="small photographs of ten kinds of things, 32×32 colour",
-        test=_rows(everything, slice(50_000, 60_000)),
+        test=everything.pick(slice(50_000, 60_000)),
     )
 
 
@@ -176,8 +179,8 @@ def _load_lfw() -> Dataset:
     everything = _examples(images, people)
     return from_tensors(
         "lfw",
-        _rows(everything, train),
-        _rows(everything, validation),
+        everything.pick(train),
+        everything.pick(validation),
         class_names=tuple(name.replace("_", " ") for name in PICTURES_OF),
         description="faces of 62 people, 32×32 colour",
     )
@@ -210,8 +213,8 @@ def _load_cancer() -> Dataset:
     everything = _examples(((features - mean) / deviation).astype(np.float32), labels)
     return from_tensors(
         "cancer",
-        _rows(everything, rows),
-        _rows(everything, held_out),
+        everything.pick(rows),
+        everything.pick(held_out),
         class_names=("malignant", "benign"),
         description="measurements of breast tumours: malignant or benign?",
     )
@@ -231,10 +234,6 @@ _LOADERS: dict[str, Callable[[], Dataset]] = {
 
 def _examples(inputs: NDArray[np.uint8] | NDArray[np.float32], labels: Integers | NDArray[np.uint8]) -> Examples:
     return Examples(torch.from_numpy(inputs), torch.from_numpy(labels.astype(np.int64)))
-
-
-def _rows(examples: Examples, rows: slice | Integers) -> Examples:
-    return Examples(examples.inputs[rows], examples.labels[rows])
 
 
 def _check_tensors(where: str, examples: Examples) -> None:

@@ -186,7 +186,7 @@ def _run(
             else ClientInUpdate(runtime, method, clients, view, ways[0], coins, replaced)
         )
     elif real:
-        watcher = RecordInModels(runtime, method, clients, gradients, records)
+        watcher = RecordInModels(runtime, method, clients, gradients, records, sites)
     elif view is View.ON_DEVICE:
         watcher = RecordOnDevice(runtime, method, clients, gradients, records, sites, prepared.streams)
     else:
