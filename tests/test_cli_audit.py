@@ -76,9 +76,11 @@ def test_a_broken_promise_is_said_and_ends_with_1(call: Any, monkeypatch: pytest
         return torch.isfinite(norms).all(dim=-1, keepdim=True).to(norms.dtype).expand_as(norms)
 
     monkeypatch.setattr(Clip, "factors", untouched)
-    code, out, _ = call("fed-cdp", *SMALL, "--set", "data.clients=200")
+    code, out, _ = call("fed-cdp", *SMALL, "--set", "data.clients=200", "--confidence", "0.99995")
     assert code == 1
+    assert "with confidence 0.99995," in out
     assert "BROKEN" in out
+    assert "in at most 0.005 % of audits" in out
 
 
 MODEL = """

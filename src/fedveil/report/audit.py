@@ -22,11 +22,10 @@ def audit_lines(found: Mapping[str, Any]) -> list[str]:
     lower = f"ε is at least {rounded_down(found['epsilon_lower'])}"
     if gaussian is not None and gaussian > found["epsilon_lower"]:
         lower += f" ({rounded_down(gaussian)} if the noise has the Gaussian shape that it declares)"
-    level = f"{found['confidence']:.4g}".rstrip("0").rstrip(".")
     tried = (
         f"An adversary who sees {SEES[found['view']]} tried to tell, {found['canaries']:,} times, whether"
         f" {KNOWS[found['unit']]}, over {found['rounds']} round{'s' * (found['rounds'] > 1)} of {found['method']} on"
-        f" {found['data']}; what it got right shows, with confidence {level}, that {lower}."
+        f" {found['data']}; what it got right shows, with confidence {found['confidence']}, that {lower}."
     )
     at = f"(δ = {found['delta']:g})"
     if not found["promised"]:
@@ -41,5 +40,7 @@ def audit_lines(found: Mapping[str, Any]) -> list[str]:
         second = (
             f"BROKEN: ε ≤ {rounded_up(broken['epsilon_verified'])} was promised at δ = {broken['delta']:g}, and ε ≥"
             f" {rounded_down(broken['epsilon_lower'], 4)} was shown there; do not rely on this promise."
+            f" Chance alone says this of a sound one in at most {rounded_up(100 * (1 - found['confidence']), 3)} % of"
+            " audits: more --canaries at a higher --confidence rule it out."
         )
     return [tried, second]
