@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
 
@@ -66,6 +69,51 @@ def test_structural_similarity_falls_with_noise_and_is_one_for_equals() -> None:
     values = [float(ssim(picture, picture + level * noise)) for level in (0, 0.1, 0.5)]
     assert values[0] == pytest.approx(1)
     assert values[0] > values[1] > values[2]
+
+
+def test_structural_similarity_is_that_of_wang_et_al_window_by_window() -> None:
+    first, second = torch.rand(2, 1, 1, 9, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    found = []
+    for row in range(3):
+        for column in range(2):
+            x, y = (picture[0, 0, row : row + 7, column : column + 7].numpy().ravel() for picture in (first, second))
+            covariance = np.cov(x, y)  # by 48, not 49
+            likeness = (2 * x.mean() * y.mean() + 0.01**2) * (2 * covariance[0, 1] + 0.03**2)
+            scale = (x.mean() ** 2 + y.mean() ** 2 + 0.01**2) * (covariance[0, 0] + covariance[1, 1] + 0.03**2)
+            found.append(likeness / scale)
+    assert float(ssim(first, second)) == pytest.approx(float(np.mean(found)), rel=1e-9)
+
+
+def test_a_victim_s_error_is_the_mean_of_its_records_errors() -> None:
+    truth = make_truth(2)
+    shifts = torch.tensor([0.1, 0.3]).view(1, 2, 1, 1, 1)
+    (score, _) = scores(reconstruction(truth.inputs + shifts, truth.labels), truth, Successes(truth, 0.1))
+    assert score.rmse == pytest.approx(0.2, rel=1e-5)
+    assert score.mse == pytest.approx(0.05, rel=1e-5)
+
+
+def test_decibels_of_tables_are_relative_to_the_range_of_their_values() -> None:
+    inputs = torch.tensor([[[0.0, 4.0]], [[-4.0, 2.0]]])
+    truth = Truth((7, 9), inputs, torch.zeros(2, 1, dtype=torch.int64), torch.ones(2, dtype=torch.int64))
+    (score, _) = scores(reconstruction(inputs + 0.8, truth.labels), truth, Successes(truth, 0.1))
+    assert score.psnr == pytest.approx(20 * math.log10(8 / 0.8), abs=1e-4)
+    assert score.ssim is None
+
+
+def test_a_batch_in_another_order_is_a_success_in_the_iteration_that_found_it() -> None:
+    truth, order = make_truth(), torch.tensor([2, 0, 3, 1])
+    successes = Successes(truth, 0.1)
+    successes(torch.tensor([0, 1]), torch.tensor([20, 20]), truth.inputs[:, order])
+    assert set(successes.first) == {0, 1}
+
+
+def test_deviations_are_those_of_all_victims() -> None:
+    truth = make_truth(1)
+    shifts = torch.tensor([0.1, 0.3]).view(2, 1, 1, 1, 1)
+    found = summarise(scores(reconstruction(truth.inputs + shifts, truth.labels), truth, Successes(truth, 0.2)))
+    assert found.means["rmse"] == pytest.approx(0.2, rel=1e-5)
+    assert found.deviations["rmse"] == pytest.approx(0.1, rel=1e-5)
+    assert found.success_rate == 0.5
 
 
 def test_guessing_blindly_is_measured_too() -> None:

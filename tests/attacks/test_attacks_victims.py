@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -103,9 +104,13 @@ def test_padding_of_a_poisson_batch_is_no_record() -> None:
 
 def test_the_adversary_holds_no_record() -> None:
     scene = make_scene(small(batch=2))
-    stolen, _ = steal(scene, first_model(scene), [0, 1], View.SERVER)
+    stolen, truth = steal(scene, first_model(scene), [0, 1], View.SERVER)
     held = set(vars(stolen.facts)) | set(vars(stolen))
     assert not held & {"sites", "streams", "truth", "inputs", "labels", "engine"}
+    pickled = pickle.dumps(stolen)
+    records = [truth.inputs[victim, 0].contiguous().numpy().tobytes() for victim in (0, 1)]
+    assert all(record in pickle.dumps(truth.inputs[victim, 0].clone()) for victim, record in enumerate(records))
+    assert not any(record in pickled for record in records)
 
 
 def test_victims_are_different_clients_and_no_more_than_there_are() -> None:

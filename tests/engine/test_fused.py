@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -20,14 +19,6 @@ from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.gradients import Batch, Factors
 
 CLASSES = 4
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def clip(norms: Tensor) -> Tensor:

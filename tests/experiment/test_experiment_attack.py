@@ -43,6 +43,11 @@ def test_the_same_seed_gives_the_same_answer(pictures: Dataset) -> None:
     assert once.scored == again.scored
 
 
+@pytest.mark.parametrize("seed", [20261117004400, 2**64 + 1, -1])
+def test_a_seed_may_be_any_whole_number(pictures: Dataset, seed: int) -> None:
+    assert attack("fedavg", SMALL, dataset=pictures, victims=1, iterations=1, seed=seed, workers=1).scored
+
+
 def test_the_caller_keeps_its_threads(pictures: Dataset) -> None:
     torch.set_num_threads(2)
     attack("fedavg", SMALL, dataset=pictures, victims=1, iterations=1, workers=1)

@@ -120,7 +120,7 @@ def attack(
     view, cores = _view(view), count_workers(workers)
     prepared, state = opened(source, overrides, seed=seed, dataset=dataset)
     scene = scene_of(prepared)
-    generator = torch.Generator().manual_seed(seed)
+    generator = _generator(seed)
     clients = choose_victims(scene, victims, generator)
     stolen, truth = steal(scene, Broadcast(state.round, state.parameters, state.bound), clients, view, looks)
     candidates = _candidates(attack, changes or {}, stolen)
@@ -128,7 +128,7 @@ def attack(
     for name, composition in candidates.items():
         note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
         for repeat in range(seeds):
-            draws = torch.Generator().manual_seed(seed * 1_000_003 + repeat)
+            draws = _generator(seed * 1_000_003 + repeat)
             successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
             title = name if seeds == 1 else f"{name}-{repeat + 1}"
             progress = Progress(title, note, successes, film, unfinished)
@@ -191,6 +191,11 @@ def _attempt(
         keeper=progress,
     )
     return _Try(found, scores(found, truth, progress.successes), progress.film)
+
+
+def _generator(seed: int) -> torch.Generator:
+    """Of a seed of any size; torch takes 63 bits of it."""
+    return torch.Generator().manual_seed(seed % 2**63)
 
 
 def _view(view: str | View) -> View:
