@@ -13,6 +13,7 @@ class Follower(Silent):
     def __init__(self, on_round: Callable[[str, int], None] = lambda name, done: None) -> None:
         self.trained: list[str] = []
         self.words: list[str] = []
+        self.notes: list[str] = []
         self.finished_before = 0
         self._on_round = on_round
 
@@ -27,6 +28,9 @@ class Follower(Silent):
 
     def interrupted(self, words: str) -> None:
         self.words.append(words)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
     def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
         self._on_round(self.trained[-1], done)

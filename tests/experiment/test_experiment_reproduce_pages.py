@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import platform
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from fedveil.experiment.reproduce.papers import Printed, printed_tables
 from fedveil.experiment.reproduce.read import final_accuracy, verified_epsilon
 from fedveil.experiment.spec import resolve
 from fedveil.parts.batches import FullBatch, PoissonBatch
+from fedveil.runtimes.local import usable_cores
 
 COPIED = {"data.name": "cancer", "local.steps": 2, "stop.rounds": 2, "cohort.size": 2, "data.clients": 4}
 COPIED |= {"data.records": 200}
@@ -108,6 +112,43 @@ def test_what_was_run_before_is_shown_and_said_to_be_so(tmp_path: Path, table: s
     found = reproduce(table, follower=Follower(), out=tmp_path, workers=1, only=["Fed-CDP/ε"])
     assert "what --only does not name is shown as far as it was run before" in found.notes
     assert "| other | 0." in (found.out / "table.md").read_text(encoding="utf-8")
+
+
+def test_a_page_names_the_machines_of_its_runs_also_of_runs_brought_from_elsewhere(tmp_path: Path, table: str) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    options = {"follower": Follower(), "workers": 1, "seeds": 1, "only": ["*/accuracy"]}
+    reproduce(table, **options | {"only": ["Fed-CDP/accuracy"]}, out=first)
+    (mine,) = (first / "runs").iterdir()
+    about = json.loads((mine / "run.json").read_text(encoding="utf-8"))
+    assert about["machine"] == f"{usable_cores()} cores ({platform.machine()})"
+    brought = second / "runs" / mine.name
+    brought.mkdir(parents=True)
+    for name in ("spec.toml", "events.jsonl", "result.json"):  # what a finished run is read from, beside run.json
+        shutil.copy(mine / name, brought / name)
+    elsewhere = about | {"machine": "0 cores (abacus)", "created": "2001-02-03T04:05:06+00:00"}
+    (brought / "run.json").write_text(json.dumps(elsewhere), encoding="utf-8")
+    found = reproduce(table, **options, out=second)
+    versions = f"Python {about['python']}, PyTorch {about['torch']}, fedveil {about['fedveil']}"
+    assert found.asked[0]["made"] == [f"0 cores (abacus), {versions}, 2001-02-03"]
+    (trained,) = found.asked[1]["made"]
+    assert trained.startswith(f"{about['machine']}, {versions}, 20")
+    text = (found.out / "table.md").read_text(encoding="utf-8")
+    assert f"\nMade on 0 cores (abacus), {versions}, 2001-02-03; {trained}.\n" in text
+    assert "| Fed-CDP | 0." in text
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_a_run_that_can_not_be_read_is_said_and_the_rest_is_shown(tmp_path: Path, table: str, train: bool) -> None:
+    options = {"workers": 1, "seeds": 1, "out": tmp_path}
+    reproduce(table, follower=Follower(), **options)
+    damaged = next(path for path in (tmp_path / "runs").iterdir() if "decay" in path.name)
+    (damaged / "result.json").write_text("{", encoding="utf-8")
+    follower = Follower()
+    found = reproduce(table, follower=follower, train=train, **options)
+    told = {(row["row"], row["column"]): row for row in found.rows}
+    assert isinstance(told["Fed-CDP", "accuracy"]["ours"], float)
+    assert told["other", "accuracy"]["ours"] is None
+    assert any("result.json: can't be read" in words for words in (found.failed if train else follower.notes))
 
 
 @pytest.mark.parametrize("page", [".", "picture.png", "page", "folder.md", "file/page.md", ".md"])

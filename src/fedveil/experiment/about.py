@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -12,17 +13,15 @@ import torch
 from fedveil.experiment.files import FORMAT
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.terms import to_record
+from fedveil.runtimes.local import usable_cores
 
 
 def about(prepared: Prepared) -> dict[str, Any]:
     """Written once, when the run begins."""
     return {
         "format": FORMAT,
-        "fedveil": version("fedveil"),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
+        **maker(),
         "dp_accounting": version("dp-accounting"),
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "randomness": "seeded: not private" if prepared.seeded else "keyed from the operating system",
         "initial": prepared.initial,  # as public as the first model is; says nothing of the key it was drawn with
         "calibrated": prepared.calibrated,
@@ -31,3 +30,21 @@ def about(prepared: Prepared) -> dict[str, Any]:
         "data": prepared.dataset.description,
         "terms": to_record(prepared),
     }
+
+
+def maker() -> dict[str, str]:
+    """This machine, these versions, now."""
+    return {
+        "machine": f"{usable_cores()} cores ({platform.machine()})",
+        "fedveil": version("fedveil"),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def maker_words(told: Mapping[str, Any]) -> str:
+    """In one line, as far as it is told."""
+    names = {"machine": "", "python": "Python ", "torch": "PyTorch ", "fedveil": "fedveil "}
+    found = [f"{name}{told[key]}" for key, name in names.items() if key in told]
+    return ", ".join([*found, str(told.get("created", "at an unknown time"))[:10]])

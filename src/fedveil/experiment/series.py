@@ -170,7 +170,7 @@ def going_on(directory: Path, follower: Follower) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        follower.interrupted(f"finished rounds are kept; go on with the same command and --out {directory}")
+        follower.interrupted(f"what is finished is kept; go on with the same command and --out {directory}")
         raise
 
 

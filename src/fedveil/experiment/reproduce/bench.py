@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
+from fedveil.experiment.about import maker_words
 from fedveil.experiment.files import RunFiles
 from fedveil.experiment.prepare import Prepared
 from fedveil.experiment.reproduce.declare import Setting, Stated, Training
@@ -42,12 +43,23 @@ class Bench:
         return self.directory / "runs" / name
 
     def runs(self, work: Training, seeds: Sequence[int]) -> list[Done]:
-        """Those of its runs that are finished."""
+        """Those of its runs that are finished and can be read."""
         name = run_name(settle(work, self.epsilon_of))
-        paths = [self.run_path(f"{name}-seed{seed}") for seed in seeds]
-        return [
-            Done(path.name, resume(path), tuple(round_events(path))) for path in paths if RunFiles(path).result.exists()
-        ]
+        found = []
+        for path in (self.run_path(f"{name}-seed{seed}") for seed in seeds):
+            if not RunFiles(path).result.exists():
+                continue
+            try:
+                found.append(Done(path.name, resume(path), tuple(round_events(path))))
+            except FedveilError as error:
+                if not self.train:  # else it was said when its turn came
+                    self.follower.note(str(error))
+        return found
+
+    def maker(self, done: Done) -> str:
+        """The machine and the versions that made a run, and the day on which it began, as it says itself."""
+        files = RunFiles(self.run_path(done.name))
+        return maker_words(files.read_json(files.about))
 
     def prepared_run(self, done: Done) -> Prepared:
         """By the run's own spec, whose noise is solved already where it was calibrated."""

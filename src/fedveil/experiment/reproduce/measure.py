@@ -52,7 +52,7 @@ def measure(bench: Bench, plan: Plan, asked: set[tuple[str, str]], failed: Seque
             values = [cell.read(done, reader.prepared) for done in dones]
             row = _row(plan, cell, values, reader.epsilons(cell.place))
             found[index] = row | ({"words": "; ".join(dict.fromkeys(lost))} if lost and not values else {})
-            found[index]["failed"] = len(lost)
+            found[index] |= {"failed": len(lost), "made": sorted(set(map(bench.maker, dones)))}
     return [found[index] for index in range(len(plan.cells))]
 
 
@@ -152,6 +152,7 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "words": _words(values, numbers, words, cell.digits) if values else NOT_RUN,
         "runs": len(values),
         "failed": 0,
+        "made": [],
         "seeds": len(plan.seeds) if isinstance(cell.work, Training) else 1,
         "added": cell.added,
         "digits": cell.digits,

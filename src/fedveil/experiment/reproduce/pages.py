@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
-import platform
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import torch
-
 from fedveil.core.words import SEEDED
+from fedveil.experiment.about import maker, maker_words
 from fedveil.experiment.files import disk_errors, write_whole
 from fedveil.experiment.reproduce.bench import Bench
 from fedveil.experiment.reproduce.declare import Course, Leak, Scene, Shown
@@ -26,12 +23,15 @@ from fedveil.experiment.series import Done
 from fedveil.report.reproduction_notes import copies_notes, left_out_notes, shown_rows
 from fedveil.report.reproductions import draw_courses, draw_table, guarantee_table, matrix, shortfalls
 from fedveil.report.tables import flat_csv, markdown_text
-from fedveil.runtimes.local import usable_cores
 
 SCALED = {"small": "on a small scale", "paper": "at the paper's scale"}
 
 HIDDEN = ("digits", "certified")
 """What the table's writer needs and its reader does not."""
+
+
+Ran = tuple[Course, Sequence[Done]]
+"""A line, and those of its runs that are finished."""
 
 
 @dataclass(frozen=True)
@@ -51,24 +51,35 @@ def write_all(
         out.mkdir(parents=True, exist_ok=True)
     notes = remarks(plan, rows, request)
     told = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
-    write_whole(out / "table.csv", flat_csv(told).encode())
+    write_whole(out / "table.csv", flat_csv([row | {"made": "; ".join(row["made"])} for row in told]).encode())
     picture = out / "picture.png"
-    drawn = _draw(picture, bench, plan, shown_rows(rows, request.named))
-    write_whole(out / "table.md", page_text(plan, rows, request, notes, picture.name if drawn else None).encode())
+    courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
+    shown = shown_rows(rows, request.named)
+    drawn = _draw(picture, bench, plan, shown, courses)
+    page_of = partial(page_text, plan, rows, request, notes, _makers(bench, shown, courses))
+    write_whole(out / "table.md", page_of(picture.name if drawn else None).encode())
     if page is not None:
         beside = page.with_suffix(".png")
         with disk_errors(page):
             page.parent.mkdir(parents=True, exist_ok=True)
             if drawn:
                 shutil.copyfile(picture, beside)
-        write_whole(page, page_text(plan, rows, request, notes, beside.name if drawn else None).encode())
+        write_whole(page, page_of(beside.name if drawn else None).encode())
     return notes
 
 
-def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[Mapping[str, Any]]) -> bool:
+def _makers(bench: Bench, rows: Sequence[Mapping[str, Any]], courses: Sequence[Ran]) -> list[str]:
+    """The machines that made what is shown; what leaves no run behind is taken to be made on this one."""
+    told = {maker for row in rows for maker in row["made"]}
+    told |= {bench.maker(done) for _, dones in courses for done in dones}
+    if not told or any(row["runs"] and not row["made"] for row in rows):
+        told.add(maker_words(maker()))
+    return sorted(told)
+
+
+def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[Mapping[str, Any]], courses: Sequence[Ran]) -> bool:
     declaration = plan.declaration
     title = f"{declaration.title} ({SCALED[plan.scale]})"
-    courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
     with disk_errors(picture):
         if declaration.draw is not None:
             shown = [
@@ -149,20 +160,18 @@ def command(plan: Plan, request: Request) -> str:
     return shlex.join(words)
 
 
-def machine() -> str:
-    return (
-        f"{usable_cores()} cores ({platform.machine()}), Python {platform.python_version()},"
-        f" PyTorch {torch.__version__}, fedveil {version('fedveil')}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
-    )
-
-
 def page_text(
-    plan: Plan, rows: Sequence[dict[str, Any]], request: Request, notes: Sequence[str], picture: str | None
+    plan: Plan,
+    rows: Sequence[dict[str, Any]],
+    request: Request,
+    notes: Sequence[str],
+    makers: Sequence[str],
+    picture: str | None,
 ) -> str:
     """The page, as generated: nothing on it is typed by hand."""
     declaration, printed = plan.declaration, plan.declaration.printed
     parts = [f"# {declaration.title}", "", f"{printed.paper}, {printed.number}: {printed.caption}."]
-    parts += ["", "```sh", command(plan, request), "```", "", f"Made on {machine()}.", ""]
+    parts += ["", "```sh", command(plan, request), "```", "", f"Made on {'; '.join(makers)}.", ""]
     if rows:
         printed_too = any(row["paper"] is not None for row in rows)
         heading = "Ours, and the paper's in brackets:" if printed_too else "Ours:"
