@@ -1,4 +1,4 @@
-"""Ten thousand phones train one model; a reader of it can't tell whether any one phone took part.
+"""Ten thousand phones train one model; what a reader of it can tell of any one phone's records is bounded by ε.
 
 The unit is a whole client: all that a phone holds is about its owner. The operator is trusted with the updates, the
 public gets the model, so the noise comes once, at the server, on the sum. Each phone joins a round by its own coin,

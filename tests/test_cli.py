@@ -128,6 +128,17 @@ def test_calibrate_answers_and_writes_a_spec_that_keeps_the_target(call: Any, so
     assert cell["epsilon"] == pytest.approx(answer["guarantee"]["epsilon"], rel=1e-6)
 
 
+@pytest.mark.parametrize(("cohort", "key"), [('{kind="poisson",rate=0.1}', "rate"), ('{kind="fixed",size=20}', "size")])
+def test_calibrate_names_a_cohort_by_the_key_that_sets_it(call: Any, cohort: str, key: str) -> None:
+    settings = ["--set", "data.name=cancer", "--set", 'batch={kind="poisson",size=8}', "--set", f"cohort={cohort}"]
+    target = ["--epsilon", "0.3", "--view", "released", "--solve", "cohort"]
+    code, out, err = call("calibrate", "fed-cdp", *settings, *target)
+    assert code == 0, err
+    answer = out.splitlines()[0]
+    assert answer.startswith(f"cohort.{key} = ")
+    assert call("account", "fed-cdp", *settings, "--set", answer.replace(" ", ""))[0] == 0
+
+
 def test_calibrate_names_the_place_of_the_noise_and_its_spec_has_the_budget_asked_for(call: Any) -> None:
     settings = ["--set", "data.name=cancer", "--set", "cohort.rate=0.1"]
     target = ["--epsilon", "2", "--unit", "client", "--view", "released"]

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sys
+import tomllib
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fedveil.cli import main
+from fedveil.core.errors import FedveilError
+from fedveil.data.dataset import Dataset, Examples
 from fedveil.experiment.attack import attack
 from fedveil.experiment.audit import audit
 from fedveil.experiment.ledger import Ledger
-from fedveil.experiment.run import run
+from fedveil.experiment.privacy import account
+from fedveil.experiment.reading import read_run
+from fedveil.experiment.report import facts, report
+from fedveil.experiment.run import resume, run
+from fedveil.experiment.spec import resolve
+from fedveil.report.page.words import cell_of, status_words
 from fedveil.report.progress import Silent
 
 SMALL: dict[str, Any] = {
@@ -96,10 +108,6 @@ def test_a_finished_run_has_everything_on_its_page(call: Any, tmp_path: Path) ->
 
 
 def test_spent_is_what_account_says(call: Any, runs: Path, tmp_path: Path) -> None:
-    from fedveil.experiment.privacy import account
-    from fedveil.experiment.reading import read_run
-    from fedveil.experiment.report import facts
-
     told = account(runs / "finished").to_dict()
     found = facts(read_run(runs / "finished"), "finished")
     assert list(found.spent or ()) == told["guarantees"]
@@ -147,8 +155,6 @@ def test_a_run_that_died_in_a_round_counts_what_it_paid_for(call: Any, runs: Pat
 
 
 def test_a_round_that_was_noted_but_never_saved_is_not_counted_as_published(runs: Path, tmp_path: Path) -> None:
-    from fedveil.experiment.reading import read_run
-
     crashed = tmp_path / "crashed"
     shutil.copytree(runs / "interrupted", crashed)
     events = crashed / "events.jsonl"
@@ -268,7 +274,77 @@ def test_for_release_holds_only_what_is_declared_or_follows_from_the_models(
         assert "data:image" not in html
         assert "spent" not in html.split("</style>")[1].replace("it is kept before it is spent", "")
         assert "seed = 1" not in html
-    assert "seed = &quot;withheld&quot;" in html
+    assert "which is withheld here" in html
+    spec = html.split('<pre tabindex="0">')[1].split("</pre>")[0]
+    assert resolve(tomllib.loads(unescape(spec))) == replace(resolve(runs / "seeded" / "spec.toml"), seed=None)
+
+
+@pytest.mark.parametrize("spoilt", [{"rmse": None}, {"client": "nobody"}, {"client": math.inf}, {"truth": None}])
+def test_an_attack_that_cannot_be_read_is_said_and_the_rest_is_shown(
+    call: Any, runs: Path, tmp_path: Path, spoilt: dict[str, Any]
+) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(runs / "attacked", damaged)
+    (result,) = (damaged / "attacks").glob("*/result.json")
+    told = json.loads(result.read_text())
+    told["records"] = [
+        {"client": 1, "rmse": 0.5, "truth": "record-1-truth.png", "found": "record-1-found.png"} | spoilt
+    ]
+    result.write_text(json.dumps(told))
+    code, out, err = call(str(damaged), "--out", str(tmp_path / "page.html"))
+    assert (code, err) == (0, "")
+    assert "001-on_device: what the attack left can't be read" in out
+    html = (tmp_path / "page.html").read_text()
+    assert "No attack on this run is known" in html
+    assert "Audit bounds" in html
+    assert str(tmp_path) not in html
+    assert call(str(damaged), "--for-release", "--out", str(tmp_path / "page.html"))[0] == 0
+
+
+def test_a_run_whose_audit_cannot_be_read_is_not_released(call: Any, runs: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(runs / "attacked", damaged)
+    audits = damaged / "audits" / "001-record-server.json"
+    audits.write_text('{"unit": "record", "view": "server"}')
+    code, _, err = call(str(damaged), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "an audit may have broken the promise (it says no verdict)" in err
+    audits.write_text("{")
+    code, out, _ = call(str(damaged), "--out", str(tmp_path / "page.html"))
+    assert code == 0
+    assert "audits/001-record-server.json: can't be read" in out
+    assert str(tmp_path) not in (tmp_path / "page.html").read_text()
+    code, _, err = call(str(damaged), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "an audit may have broken the promise" in err
+
+
+def test_a_finished_run_whose_result_is_damaged_is_not_called_crashed(call: Any, runs: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(runs / "finished", damaged)
+    (damaged / "result.json").write_text("{")
+    code, out, _ = call(str(damaged), "--out", str(tmp_path / "page.html"))
+    assert code == 0
+    assert "damaged: 4 of 4 rounds\n" in out
+    assert "interrupted or crashed" not in (tmp_path / "page.html").read_text()
+    with pytest.raises(
+        FedveilError, match=r"result\.json: can't be read .*; remove it, and it is made again .*: fedveil resume "
+    ):
+        resume(damaged)
+    (damaged / "result.json").unlink()
+    assert resume(damaged, workers=1).rounds == 4
+
+
+def test_of_records_of_your_own_the_page_says_how_they_are_brought(tmp_path: Path) -> None:
+    inputs, labels = torch.rand(80, 4), torch.arange(80) % 2
+    train, validation = Examples(inputs[:60], labels[:60]), Examples(inputs[60:], labels[60:])
+    mine = Dataset("mine", train, validation, 2, (4,), ("no", "yes"))
+    settings = {"model.name": "mlp", "data.clients": 4, "data.records": 10, "cohort.size": 2, "stop.rounds": 1}
+    run("fedavg", settings, dataset=mine, out=tmp_path / "run", workers=1)
+    report([tmp_path / "run"], tmp_path / "page.html")
+    html = unescape((tmp_path / "page.html").read_text())
+    assert "fedveil.run('spec.toml', out='again', dataset=…)" in html
+    assert "fedveil run spec.toml" not in html
 
 
 def test_for_release_a_name_tells_no_seed(call: Any, runs: Path, tmp_path: Path) -> None:
@@ -289,10 +365,38 @@ def test_a_run_whose_audit_broke_the_promise_is_not_released(call: Any, runs: Pa
     assert "broke the promise" in (tmp_path / "page.html").read_text()
 
 
-def test_for_release_states_what_is_promised_however_often_clients_were_drawn(runs: Path) -> None:
-    from fedveil.experiment.reading import read_run
-    from fedveil.experiment.report import facts
+def test_for_release_states_what_was_spent_where_repeated_rounds_cost_more_than_the_promise(tmp_path: Path) -> None:
+    repeated = tmp_path / "repeated"
+    with pytest.raises(KeyboardInterrupt):
+        run("fed-cdp", SMALL | {"cohort.size": 12}, out=repeated, workers=1, reporter=Stops(1))
+    with Ledger(repeated / "ledger.sqlite") as ledger:  # a round that was sent to its clients, and then it died
+        first = ledger.receipts()
+        again = [replace(receipt, round=1, confirmed=False, draws=0) for receipt in first]
+        ledger.commit(1, [receipt.client for receipt in again], again)
+    resume(repeated, workers=1)
+    found, released = (facts(read_run(repeated), "repeated", release=release) for release in (False, True))
+    (spent, promised, stated) = (
+        cell_of(cells or (), "record", "server")["epsilon"]
+        for cells in (found.spent, found.promised, released.promised)
+    )
+    assert stated == spent > promised
+    assert (found.status.repeated, released.status.repeated) == (1, 0)
+    assert "Rounds begun again after an interruption: 1; every attempt counts." in status_words(found.status)[1]
 
+
+def test_for_release_audits_that_trained_on_real_records_are_left_out(call: Any, runs: Path, tmp_path: Path) -> None:
+    audited = tmp_path / "audited"
+    shutil.copytree(runs / "attacked", audited)
+    told = json.loads(next((audited / "audits").glob("*.json")).read_text()) | {"view": "released"}
+    (audited / "audits" / "002-record-released.json").write_text(json.dumps(told))
+    for options, shown in (([], True), (["--for-release"], False)):
+        assert call(str(audited), *options, "--out", str(tmp_path / "page.html"))[0] == 0
+        table = (tmp_path / "page.html").read_text().split("<caption>Audit bounds")[1].split("</table>")[0]
+        assert "record × server" in table
+        assert ("record × released" in table) is shown
+
+
+def test_for_release_states_what_is_promised_however_often_clients_were_drawn(runs: Path) -> None:
     inside = facts(read_run(runs / "finished"), "finished")
     outside = facts(read_run(runs / "finished"), "finished", release=True)
     assert outside.cells == inside.promised

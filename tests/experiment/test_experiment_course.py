@@ -66,10 +66,17 @@ def test_events_of_later_versions_are_drawn_and_odd_ones_left_out(finished: Path
     events = [json.loads(line) for line in RunFiles(finished).events.read_text().splitlines()]
     for event in events:
         if event["event"] == "round":
-            event |= {"bound": None, "between_client_variance": 1e-3, "update_scale": "?", "something": [1]}
+            event |= {
+                "bound": None,
+                "between_client_variance": 1e-3,
+                "update_scale": "?",
+                "something": [1],
+                "accuracy": "?",
+            }
     RunFiles(finished).events.write_text("".join(json.dumps(event) + "\n" for event in events) + '{"event": "rou')
-    _, picture = show([finished], tmp_path / "picture.png")
+    (course,), picture = show([finished], tmp_path / "picture.png")
     assert picture.exists()
+    assert "accuracy" not in course.words
 
 
 def test_what_can_not_be_shown_is_refused(finished: Path, tmp_path: Path) -> None:

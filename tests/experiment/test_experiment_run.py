@@ -257,6 +257,13 @@ def test_resuming_a_finished_run_returns_its_result(tiny: Settings, blobs: Datas
     assert resume(tmp_path / "run", dataset=blobs) == result
 
 
+def test_a_finished_run_can_be_moved(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    result = run("fedavg", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    moved = (tmp_path / "run").rename(tmp_path / "moved")
+    assert str(tmp_path) not in (moved / "result.json").read_text()
+    assert resume(moved) == replace(result, run=moved)
+
+
 @pytest.mark.parametrize("method", [name for name, entry in ZOO.items() if entry.method.mechanisms])
 def test_noise_multiplied_by_zero_stops_the_run_before_anything_is_published(
     method: str, tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -330,6 +337,27 @@ def test_a_worker_that_dies_is_an_error_in_one_line(tiny: Settings, blobs: Datas
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FedveilError, match="not a run directory"):
         resume(tmp_path)
+
+
+def test_a_finished_run_whose_spec_was_changed_tells_no_result(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    spec = tmp_path / "run/spec.toml"
+    spec.write_text(spec.read_text() + "# less noise\n")
+    for dataset in (None, blobs):
+        with pytest.raises(FedveilError, match="the spec was changed after the run began"):
+            resume(tmp_path / "run", dataset=dataset)
+
+
+def test_a_budget_that_pays_for_no_round_leaves_no_directory(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(FedveilError, match="not even one round fits"):
+        run("fed-cdp", tiny | {"privacy.epsilon": 1e-6}, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_not_taken_for_a_spec(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    run("fedavg", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
+    with pytest.raises(FedveilError, match=r"run: a run; give its spec \(.*spec\.toml\), or go on: fedveil resume "):
+        run(tmp_path / "run", out=tmp_path / "again", dataset=blobs)
 
 
 def test_a_damaged_ledger_stops_the_run(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:

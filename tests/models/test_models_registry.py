@@ -274,7 +274,8 @@ def test_options_that_do_not_fit_are_refused(name: str, options: dict[str, objec
 
 @pytest.mark.parametrize("name", ["cnn", "fed-cdp-cnn", "leakage-cnn", "prifedsync-mnist", "prifedsync-cifar"])
 def test_a_convolutional_network_refuses_records_that_are_no_images(name: str) -> None:
-    assert refusal(name, (30,)) == "model: a convolutional network needs images, but the records have shape [30]"
+    words = "model: a convolutional network needs images, but the records have shape [30]; model.name=mlp takes any"
+    assert refusal(name, (30,)) == words
 
 
 def test_checking_leaves_the_network_in_the_mode_it_was_in() -> None:

@@ -170,9 +170,12 @@ def test_every_number_stands_in_its_own_column() -> None:
 
 
 def test_no_epsilon_is_printed_below_its_certificate() -> None:
-    html = shown(make_run(spent=cells(7.74649)))
-    assert "7.747" in html
+    course = (("record × server", ((1.0, 3.33313), (2.0, 7.74649))),)
+    html = shown(make_run(spent=cells(7.74649), course=course))
+    assert html.count("7.747") > 4  # in sentences, tables, the chart's description, its dots and its numbers
     assert "7.746" not in html
+    assert "3.334" in html
+    assert "3.333" not in html
 
 
 def test_no_lower_bound_is_printed_above_what_was_shown() -> None:
@@ -270,8 +273,8 @@ def test_pictures_are_called_training_records_and_can_be_left_out() -> None:
 
 def test_where_there_is_no_attack_or_audit_the_command_for_it_stands() -> None:
     text = Page(shown(make_run(attacks=(), audits=()))).text
-    assert "fedveil attack mine" in text
-    assert "fedveil audit mine" in text
+    assert "With the path of its directory for RUN, fedveil attack RUN --view on_device makes one" in text
+    assert "With the path of its directory for RUN, fedveil audit RUN makes one" in text
 
 
 @pytest.mark.parametrize(
@@ -298,6 +301,23 @@ def test_several_runs_begin_with_a_table_of_all() -> None:
     assert "second" in start
     assert "not private: seeded" in start
     assert "all runs on the same records together cost more" in start
+
+
+def test_an_epsilon_side_by_side_with_others_says_what_it_rests_on() -> None:
+    copied = cells(2.0, caveats=["speaks of one client's copy; 3 clients hold it"])
+    leaked = cells(3.0, relation="replace-one", caveats=["NOT private as it stands: the bound is read from the data"])
+    html = shown(
+        make_run(name="plain"),
+        make_run(name="copied", spent=None, promised=copied),
+        make_run(name="leaked", spent=leaked),
+    )
+    assert row_of(html, "plain")[5:7] == ["1.5", "1.5"]
+    assert row_of(html, "copied")[5:7] == ["2, promised, of one copy"] * 2
+    assert row_of(html, "leaked")[5:7] == ["3, replaced (NOT private)"] * 2
+    assert row_of(html, "leaked")[7:] == ["∞", "∞"]
+    assert "or replaced where it says so: the two can't be compared" in Page(html).text
+    both = shown(make_run(name="one", spent=None), make_run(name="two", spent=None))
+    assert row_of(both, "one")[5] == "2"  # nothing that was spent stands beside it
 
 
 def test_odds_are_those_of_the_best_guess() -> None:

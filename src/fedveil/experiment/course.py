@@ -35,7 +35,7 @@ class Course:
     def words(self) -> str:
         """One line about it."""
         ends = "" if self.finished else f", unfinished: {len(self.rounds)} of {self.planned} rounds"
-        accuracies = [event["accuracy"] for event in self.rounds if event.get("accuracy") is not None]
+        accuracies = [event["accuracy"] for event in self.rounds if isinstance(event.get("accuracy"), int | float)]
         last = f", accuracy {accuracies[-1]:.4f}" if accuracies else ""
         seeded = f", {SEEDED}" if self.seeded else ""
         return f"{self.name}: {self.base} on {self.data}, {len(self.rounds)} rounds{last}{ends}{seeded}"

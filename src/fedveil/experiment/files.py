@@ -133,6 +133,10 @@ class RunFiles:
             raise FedveilError(f"{path}: can't be read (not a table)")
         return content
 
+    def shortened(self, error: Exception) -> str:
+        """An error's words without the path of the directory: a page travels."""
+        return str(error).replace(f"{self.directory}/", "")
+
     def read_spec(self) -> str:
         """The spec as it was written down."""
         try:

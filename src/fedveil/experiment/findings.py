@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedveil.attacks.pictures import Tile
 from fedveil.core.errors import FedveilError
 from fedveil.experiment.files import RunFiles, disk_errors, write_whole
+from fedveil.report.page.facts import Attack, Theft
 
 RESULT = "result.json"
-
-
-@dataclass(frozen=True)
-class KeptAttack:
-    """An attack's result as it was printed, and (record, reconstruction) as PNG where they were kept."""
-
-    told: dict[str, Any]
-    pictures: tuple[tuple[dict[str, Any], bytes, bytes], ...]  # client and rmse, truth, found
 
 
 def keep_attack(run: RunFiles, told: Mapping[str, Any], tiles: Sequence[Tile]) -> Path:
@@ -48,22 +40,23 @@ def keep_audit(run: RunFiles, told: Mapping[str, Any]) -> Path:
     return path
 
 
-def read_attacks(run: RunFiles) -> tuple[list[KeptAttack], list[str]]:
+def read_attacks(run: RunFiles) -> tuple[list[Attack], list[str]]:
     """What was kept, oldest first, and in one line each what could not be read."""
     found, problems = [], []
     for path in sorted(run.attacks.glob(f"*/{RESULT}")):
         try:
             told = run.read_json(path)
-            pictures = tuple(
-                (shown, _beside(path, shown["truth"]), _beside(path, shown["found"]))
-                for shown in told.pop("records", [])
-            )
-            found.append(KeptAttack(told, pictures))
+            found.append(Attack(told, tuple(_theft(path, shown) for shown in told.pop("records", []))))
         except FedveilError as error:
-            problems.append(str(error))
-        except (OSError, KeyError, TypeError) as error:
-            problems.append(f"{path.parent}: a picture of the attack can't be read ({error})")
+            problems.append(run.shortened(error))
+        except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
+            problems.append(f"{path.parent.name}: what the attack left can't be read ({error!r})")
     return found, problems
+
+
+def _theft(path: Path, shown: Mapping[str, Any]) -> Theft:
+    truth, guess = (_beside(path, shown[side]) for side in ("truth", "found"))
+    return Theft(int(shown["client"]), float(shown["rmse"]), truth, guess)
 
 
 def _beside(path: Path, name: str) -> bytes:
@@ -78,7 +71,7 @@ def read_audits(run: RunFiles) -> tuple[list[dict[str, Any]], list[str]]:
         try:
             found.append(run.read_json(path))
         except FedveilError as error:
-            problems.append(str(error))
+            problems.append(run.shortened(error))
     return found, problems
 
 

@@ -60,7 +60,8 @@ class Reading:
 
     @property
     def status(self) -> Status:
-        state = "finished" if self.result is not None else "running" if self.running else "unfinished"
+        ended = self.files.result.exists()  # written last, readable or not
+        state = "finished" if ended else "running" if self.running else "unfinished"
         begun = None if self.book is None else self.book.begun
         repeated = 0 if self.book is None else len(self.book.rounds) - len({round for round, _, _ in self.book.rounds})
         return Status(state, self.published, self.spec.method.rounds, begun, repeated)
@@ -91,7 +92,7 @@ def _read_result(found: Reading) -> None:
     try:
         found.result = found.files.read_json(found.files.result)
     except FedveilError as error:
-        found.problems.append(_shortened(found, error))
+        found.problems.append(found.files.shortened(error))
 
 
 def _read_events(found: Reading) -> None:
@@ -104,7 +105,7 @@ def _read_events(found: Reading) -> None:
         lines = len([line for line in files.events.read_bytes().split(b"\n") if line.strip()])
         events = files.read_events()
     except (FedveilError, OSError) as error:
-        found.problems.append(_shortened(found, error))
+        found.problems.append(found.files.shortened(error))
         return
     rounds = {event["round"]: event for event in events if event["event"] == "round"}
     saved = _checkpointed(files)
@@ -143,7 +144,7 @@ def _read_ledger(found: Reading) -> None:
         found.problems.append(f"the ledger is in use: {UNKNOWN}")
     except FedveilError as error:
         found.changed = isinstance(error, LedgerChanged)
-        found.problems.append(_shortened(found, error))
+        found.problems.append(found.files.shortened(error).removesuffix("; the run can't go on"))
 
 
 def _checkpointed(files: RunFiles) -> int | None:
@@ -152,8 +153,3 @@ def _checkpointed(files: RunFiles) -> int | None:
         return files.published_rounds() if any(files.checkpoints.glob("round-*.safetensors")) else None
     except (OSError, ValueError):
         return None
-
-
-def _shortened(found: Reading, error: Exception) -> str:
-    """Without the path of the directory: a page travels."""
-    return str(error).replace(f"{found.files.directory}/", "").removesuffix("; the run can't go on")

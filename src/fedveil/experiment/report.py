@@ -12,12 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from fedveil.accounting.guarantees import Guarantee
 from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
+from fedveil.data.sources import CATALOGUE
 from fedveil.experiment.budget import Budgeted, budget_of, past_of
 from fedveil.experiment.course import expanded, names_of
 from fedveil.experiment.described import clients_words, clip_words, training_words
@@ -26,7 +25,7 @@ from fedveil.experiment.findings import read_attacks, read_audits
 from fedveil.experiment.privacy import claimed, promised, promised_course, spent, spent_course
 from fedveil.experiment.reading import Reading, read_run
 from fedveil.experiment.terms import Terms
-from fedveil.report.page.facts import Attack, Clients, Options, Run, Theft
+from fedveil.report.page.facts import Clients, Options, Run
 from fedveil.report.page.page import page
 from fedveil.report.page.scale import Point, chosen
 from fedveil.report.page.words import delta_word
@@ -106,8 +105,12 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
     table = _spent(found, terms)
     attacks, failed = read_attacks(found.files)
     audits, failed_audits = read_audits(found.files)
+    if release and failed_audits:
+        raise FedveilError(f"--for-release: {name}: an audit may have broken the promise ({failed_audits[0]})")
     if release and any(audit.get("holds") is False for audit in audits):
         raise FedveilError(f"--for-release: {name}: an audit broke the promise, so there is nothing to release it with")
+    if release and any(audit.get("holds") is not True for audit in audits):
+        raise FedveilError(f"--for-release: {name}: an audit may have broken the promise (it says no verdict)")
     budget = spec.privacy
     run = Run(
         name=name,
@@ -132,17 +135,13 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
         budget=None if budget.epsilon is None else (budget.epsilon, f"{budget.unit} × {budget.view}"),
         clients=None if release else _clients(found, terms, table),
         clips=tuple(clip_words(spec)),
-        attacks=tuple(
-            Attack(
-                kept.told,
-                tuple(Theft(int(a["client"]), float(a["rmse"]), truth, guess) for a, truth, guess in kept.pictures),
-            )
-            for kept in attacks
-        ),
+        attacks=tuple(attacks),
         audits=tuple(audits),
         problems=tuple(problems) if release else (*problems, *failed, *failed_audits),
         spec=found.spec_text,
-        command="fedveil run spec.toml --out again",
+        command="fedveil run spec.toml --out again"
+        if spec.data.name in CATALOGUE
+        else "fedveil.run('spec.toml', out='again', dataset=…)",
         about=_about(found),
     )
     return _for_release(run, found) if release else run
@@ -161,7 +160,7 @@ def _for_release(run: Run, found: Reading) -> Run:
         cells = tuple(_larger(cell, spent_cells.get((cell["unit"], cell["view"]))) for cell in run.promised)
     spec = run.spec
     if run.seeded:
-        spec = tomli_w.dumps({**found.spec.to_dict(), "seed": "withheld"})
+        spec = replace(found.spec, seed=None).to_toml()
     return replace(
         run,
         name=re.sub(r"-seed\d+", "", Path(run.name).name) if run.seeded else Path(run.name).name,
@@ -204,7 +203,7 @@ def _stored_cells(found: Reading) -> tuple[dict[str, Any], ...] | None:
 
 
 def _about(found: Reading) -> dict[str, str]:
-    words = {"begun": "created", "fedveil": "fedveil", "python": "python", "torch": "torch"}
+    words = {"begun": "created", "machine": "machine", "fedveil": "fedveil", "python": "python", "torch": "torch"}
     words |= {"dp-accounting": "dp_accounting", "randomness": "randomness"}
     told = {name: str(found.about[key]) for name, key in words.items() if key in found.about}
     return told | ({"begun": told["begun"].replace("T", " ").replace("+00:00", " UTC")} if "begun" in told else {})

@@ -86,6 +86,9 @@ def run(
     prepared = prepare(resolve(source.to_dict() if isinstance(source, Spec) else source, told), dataset)
     spec = prepared.spec
     runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
+    budget = budget_of(prepared)
+    if budget is not None:
+        Budgeted(prepared, budget, [])  # what can't be kept is refused before there is a run of it
     files = RunFiles(Path(out) if out is not None else _new_directory(spec))
     files.create()
     write_whole(files.spec, spec.to_toml().encode())
@@ -105,10 +108,7 @@ def resume(
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():
-        if dataset is not None:
-            with Ledger(files.ledger) as ledger:
-                ledger.check(dataset.fingerprint, "records")
-        return _stored_result(files)
+        return _stored_result(files, dataset)
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
     runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
     return _train(prepared, files, runtime, reporter or Silent())
@@ -122,14 +122,15 @@ def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter:
             ledger.pin(prepared.dataset.fingerprint, "records")
             return _train_rounds(prepared, files, ledger, runtime, reporter)
     except KeyboardInterrupt:
-        named = prepared.spec.data.name in CATALOGUE
-        again = (
-            shlex.join(["fedveil", "resume", str(files.directory)])
-            if named
-            else f"fedveil.resume('{files.directory}', dataset=…)"
-        )
-        reporter.note(f"what was published is safe; go on with: {again}")
+        reporter.note(f"what was published is safe; go on with: {_resume_words(prepared.spec, files)}")
         raise
+
+
+def _resume_words(spec: Spec, files: RunFiles) -> str:
+    """The command that goes on; records of one's own can only be given from Python."""
+    if spec.data.name in CATALOGUE:
+        return shlex.join(["fedveil", "resume", str(files.directory)])
+    return f"fedveil.resume('{files.directory}', dataset=…)"
 
 
 def _train_rounds(
@@ -220,11 +221,22 @@ def _admission(prepared: Prepared, ledger: Ledger, state: ServerState) -> Admiss
     return Limited([taken[client] for client in range(prepared.sites.population.clients)], method.cohort.most)
 
 
-def _stored_result(files: RunFiles) -> Result:
+def _stored_result(files: RunFiles, dataset: Dataset | None) -> Result:
+    """What a finished run said at its end, if it is still the run that it was."""
+    if files.ledger.is_file():
+        with Ledger(files.ledger) as ledger:
+            ledger.check(files.read_spec())
+            if dataset is not None:
+                ledger.check(dataset.fingerprint, "records")
+    again = ""
+    if any(files.checkpoints.glob("round-*.safetensors")):
+        again = f"; remove it, and it is made again from the last round: {_resume_words(resolve(files.spec), files)}"
     try:
         return Result(**{**files.read_json(files.result), "run": files.directory})
     except TypeError:
-        raise FedveilError(f"{files.result}: not a result of this version") from None
+        raise FedveilError(f"{files.result}: not a result of this version{again}") from None
+    except FedveilError as error:
+        raise FedveilError(f"{error}{again}") from None
 
 
 def _finish(
@@ -261,7 +273,9 @@ def _finish(
     )
     files.save_model(state.parameters, prepared.layout, prepared.model)
     files.append_event({"event": "end"})
-    files.write_json(files.result, result.to_dict())
+    told = result.to_dict()
+    del told["run"]  # a directory can be moved
+    files.write_json(files.result, told)
     return result
 
 

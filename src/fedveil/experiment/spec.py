@@ -144,6 +144,8 @@ def _read(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
         raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file or a run")
+    if (path / "run.json").is_file():
+        raise FedveilError(f"{path}: a run; give its spec ({path / 'spec.toml'}), or go on: fedveil resume {path}")
     if path.is_dir():
         raise FedveilError(f"{path}: a directory, and not a run (run.json is missing)")
     try:

@@ -81,7 +81,8 @@ def cnn(
     """
     if len(input_shape) != 3:
         raise FedveilError(
-            f"model: a convolutional network needs images, but the records have shape {list(input_shape)}"
+            f"model: a convolutional network needs images, but the records have shape {list(input_shape)};"
+            " model.name=mlp takes any"
         )
     within("dropout", dropout, 0, 1)
     if not len(channels) == len(strides) == len(pools):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedveil.report.page.markup import Markup, details, join, paragraph, table, tag
@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn: `limit` is a level that must not be passed, with its words."""
+    """What is drawn: `limit` is a level that must not be passed, with its words; `say` is how a value is written."""
 
     name: str
     title: str
@@ -37,6 +37,7 @@ class Chart:
     limit: tuple[float, str] | None = None
     zero: bool = False
     logarithmic: bool = False
+    say: Callable[[float], str] = number
 
 
 def line_chart(chart: Chart) -> Markup:
@@ -54,7 +55,7 @@ def line_chart(chart: Chart) -> Markup:
     up = make(values, HEIGHT - BOTTOM, TOP) if make is spread else linear(values, HEIGHT - BOTTOM, TOP, zero=chart.zero)
     remark = f"{chart.remark} The scale is logarithmic." if up.logarithmic else chart.remark
     caption = tag("figcaption", chart.title, tag("span", remark, class_="small"))
-    marks = [_path(points, across, up, index) for index, (_, points) in enumerate(drawn)]
+    marks = [_path(points, across, up, index, chart.say) for index, (_, points) in enumerate(drawn)]
     if chart.limit is not None and drawable(chart.limit[0]):
         marks.append(_limit(*chart.limit, up))
     picture = _svg(chart.name, chart.title, _described(chart, drawn), _axes(across, up, chart), *marks)
@@ -128,12 +129,12 @@ def _words_up(words: str) -> Markup:
     return tag("text", words, x=11, y=middle, text_anchor="middle", transform=f"rotate(-90 11 {middle:g})", class_="up")
 
 
-def _path(points: Sequence[Point], across: Scale, up: Scale, index: int) -> Markup:
+def _path(points: Sequence[Point], across: Scale, up: Scale, index: int, say: Callable[[float], str]) -> Markup:
     kept = [points[place] for place in chosen(len(points), MOST_POINTS)]
     places = [(across(x), up(y)) for x, y in kept]
     colour = COLOURS[index % len(COLOURS)]
     dots = [
-        tag("circle", tag("title", f"{number(x)}: {number(y)}"), cx=px, cy=py, r=3, class_="dot")
+        tag("circle", tag("title", f"{number(x)}: {say(y)}"), cx=px, cy=py, r=3, class_="dot")
         for (x, y), (px, py) in zip(kept, places, strict=True)
     ]
     way = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
@@ -163,13 +164,13 @@ def _legend(names: Sequence[str]) -> Markup:
 
 def _described(chart: Chart, drawn: Sequence[tuple[Line, list[Point]]]) -> str:
     """What somebody who does not see it is told: where each line begins, ends, and its extremes."""
-    words = []
+    words, say = [], chart.say
     for line, points in drawn:
         values = [y for _, y in points]
         first, last = points[0], points[-1]
-        word = f"{line.name}: {number(first[1])} at {number(first[0])} {chart.across}"
+        word = f"{line.name}: {say(first[1])} at {number(first[0])} {chart.across}"
         if len(points) > 1:
-            word += f", {number(last[1])} at {number(last[0])}, least {number(min(values))}, most {number(max(values))}"
+            word += f", {say(last[1])} at {number(last[0])}, least {say(min(values))}, most {say(max(values))}"
         words.append(word)
     if chart.limit is not None:
         words.append(chart.limit[1])
@@ -182,7 +183,7 @@ def _numbers(chart: Chart, lines: Sequence[Line]) -> Markup:
     kept = [every[place] for place in chosen(len(every), MOST_ROWS)]
     known = [dict(line.points) for line in lines]
     rows = [
-        [number(x), *(number(values[x]) if x in values and not math.isnan(values[x]) else "–" for values in known)]
+        [number(x), *(chart.say(values[x]) if x in values and not math.isnan(values[x]) else "–" for values in known)]
         for x in kept
     ]
     caption = chart.title if len(kept) == len(every) else f"{chart.title} ({len(kept)} of {len(every)} rounds)"

@@ -17,14 +17,16 @@ NOT_FOR_RELEASE = (
     " --without-pictures leaves them out, --for-release leaves out all attacks."
 )
 
+KEEPS = " makes one and keeps its result."
+
 
 def attacks(run: Run, options: Options, level: int) -> Markup:
     """Each attack in a sentence, its numbers, and a few records beside what was made of them."""
     if options.release:
         return paragraph("Left out of a page for release: an attack's success is measured on real training records.")
     if not run.attacks:
-        command = f"fedveil attack {run.name} --view on_device"
-        return paragraph("No attack on this run is known. ", tag("code", command), " makes one and keeps its result.")
+        command = tag("code", "fedveil attack RUN --view on_device")
+        return paragraph("No attack on this run is known. With the path of its directory for RUN, ", command, KEEPS)
     headings = ["Adversary", "Reconstructed", "Error (RMSE)", "Constant guess", "Labels right", "Attack", "Victims"]
     rows = [_attack_row(attack.told) for attack in run.attacks]
     numbers = (1, 2, 3, 4, 6)
@@ -109,9 +111,8 @@ def audits(run: Run, options: Options) -> Markup:
     if not run.audits:
         if options.release:
             return paragraph("None that may be published: an audit of the released models trains on the real records.")
-        command = f"fedveil audit {run.name}"
-        words = " makes one and keeps its result."
-        return paragraph("No audit of this run is known. ", tag("code", command), words)
+        command = tag("code", "fedveil audit RUN")
+        return paragraph("No audit of this run is known. With the path of its directory for RUN, ", command, KEEPS)
     found = [
         paragraph(
             "An audit trains the same spec again with planted records or clients (canaries) and lets an adversary guess"

@@ -14,7 +14,7 @@ Cell = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run came. `begun` counts rounds that were paid for; `repeated` those that were begun more than once."""
+    """How far a run came. `begun` counts rounds that were paid for; `repeated` further attempts at a round."""
 
     state: str  # "finished", "unfinished" or "running"
     published: int

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fedveil.core.words import SEEDED
+from fedveil.core.words import ONE_COPY, SEEDED
 from fedveil.report.page.evidence import attacks, audits
-from fedveil.report.page.facts import Options, Run
+from fedveil.report.page.facts import Cell, Options, Run
 from fedveil.report.page.guarantees import guarantees
 from fedveil.report.page.markup import Markup, callout, join, listing, paragraph, table, tag
 from fedveil.report.page.style import stylesheet
 from fedveil.report.page.summary import badges, summary, warnings
 from fedveil.report.page.training import course, participation
-from fedveil.report.page.words import cell_of, delta_word, epsilon_word
+from fedveil.report.page.words import cell_of, delta_word, epsilon_word, void
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The browser itself refuses whatever is not in the file."""
@@ -124,6 +124,7 @@ def _several(runs: Sequence[Run], options: Options) -> list[Markup]:
 
 def _compared(runs: Sequence[Run]) -> Markup:
     headings = ["run", "method", "data", "state", "accuracy", *(f"ε {unit} × {view}" for unit, view in SHOWN)]
+    mixed = len({run.spent is None for run in runs}) > 1
     rows = []
     for number, run in enumerate(runs, 1):
         cells = [cell_of(run.cells or (), unit, view) for unit, view in SHOWN]
@@ -136,11 +137,14 @@ def _compared(runs: Sequence[Run]) -> Markup:
                 run.data,
                 f"{state}; {SEEDED}" if run.seeded else state,
                 "–" if run.accuracy is None else f"{run.accuracy:.4f}",
-                *("–" if cell is None else epsilon_word(cell["epsilon"]) for cell in cells),
+                *(_marked(run, cell, mixed) for cell in cells),
             ]
         )
     deltas = ", ".join(dict.fromkeys(delta_word(run.delta) for run in runs))
-    remarks = [f"ε at δ = {deltas}; ∞ is no protection."]
+    remarks = [
+        f"ε at δ = {deltas}; ∞ is no protection. A record or client is added or removed, or replaced where it says so:"
+        " the two can't be compared."
+    ]
     if len(runs) > 1:
         remarks.append("Every ε is that of one run alone; all runs on the same records together cost more.")
     return join(
@@ -149,6 +153,20 @@ def _compared(runs: Sequence[Run]) -> Markup:
             paragraph(" ".join(remarks), class_="muted"),
         ]
     )
+
+
+def _marked(run: Run, cell: Cell | None, mixed: bool) -> str:
+    """ε with what it rests on: numbers in one column are compared."""
+    if cell is None:
+        return "–"
+    words = epsilon_word(cell["epsilon"])
+    if cell["epsilon"] == "inf":
+        return words
+    marks = [words]
+    marks += ["promised"] if mixed and run.spent is None else []
+    marks += ["replaced"] if cell["relation"] == "replace-one" else []
+    marks += ["of one copy"] if any(caveat.startswith(ONE_COPY) for caveat in cell["caveats"]) else []
+    return ", ".join(marks) + (" (NOT private)" if void(cell) else "")
 
 
 def _contents(runs: Sequence[Run]) -> Markup:

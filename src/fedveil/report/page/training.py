@@ -67,6 +67,7 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
             limit=limit,
             zero=True,
             logarithmic=True,
+            say=epsilon_word,
         ),
     ]
     if options.release:

@@ -117,18 +117,22 @@ def _several(words: Sequence[str]) -> str:
 
 
 def status_words(status: Status) -> tuple[str, str]:
-    """A badge, and a sentence."""
+    """A badge, and sentences."""
     rounds = f"{status.published} of {status.planned} rounds"
-    if status.state == "finished":
-        if status.published < status.planned:
-            return "finished", f"It ended after {rounds}: nobody could take part any more (a limit or a budget)."
-        return "finished", f"All {status.planned} rounds were trained."
+    badge = "finished" if status.state == "finished" else "unfinished"
     if status.state == "running":
-        return "unfinished", f"Another process is working on this run; {rounds} are published so far."
-    words = f"Unfinished: it was interrupted or crashed; {rounds} are published."
-    if status.begun is not None and status.begun > status.published:
-        words += " A further round was begun and paid for, but never published; its cost counts."
-    return "unfinished", words
+        words = f"Another process is working on this run; {rounds} are published so far."
+    elif status.state == "unfinished":
+        words = f"Unfinished: it was interrupted or crashed; {rounds} are published."
+        if status.begun is not None and status.begun > status.published:
+            words += " A further round was begun and paid for, but never published; its cost counts."
+    elif status.published < status.planned:
+        words = f"It ended after {rounds}: nobody could take part any more (a limit or a budget)."
+    else:
+        words = f"All {status.planned} rounds were trained."
+    if status.repeated:
+        words += f" Rounds begun again after an interruption: {status.repeated}; every attempt counts."
+    return badge, words
 
 
 def copies_words(cells: Sequence[Cell]) -> list[str]:
