@@ -17,6 +17,7 @@ from fedveil.core.parameters import Layout
 from fedveil.engine.fused import Fused
 from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.gradients import Batch, Factors
+from fedveil.mechanisms.clip import Clip
 
 CLASSES = 4
 
@@ -454,3 +455,18 @@ def test_a_tiny_error_times_an_enormous_input_does_not_pass_for_zero() -> None:
     lengths = _length(torch.tensor([[1e-22, -1e-22, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]]))
     assert 1.4e-22 <= float(lengths[0]) <= 2e-22
     assert lengths[1:].tolist() == [5.0, 0.0]
+
+
+@pytest.mark.parametrize("bound", [1e-3, 1e-5])
+def test_tiny_inputs_under_enormous_weights_are_clipped_too(bound: float) -> None:
+    """Squares of the inputs vanish in single precision; what they are multiplied with does not."""
+    model = nn.Sequential(nn.Linear(3136, 8, bias=False), nn.Tanh(), nn.Linear(8, 2, bias=False))
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[2].weight.copy_(torch.tensor([[4e18], [0.0]]).expand(2, 8))
+    fused = Fused.build(model, (3136,))
+    assert fused is not None
+    inputs = 2.5e-23 * torch.rand(1, 1, 3136, generator=torch.Generator().manual_seed(0))
+    batch = Batch(inputs, torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1))
+    found = fused.sums(fused.layout.vector(model)[None], batch, lambda norms: Clip(bound).factors(norms, bound))
+    assert 0 < float(found.total.double().norm()) <= bound

@@ -275,6 +275,21 @@ def test_noise_multiplied_by_zero_stops_the_run_before_anything_is_published(
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["round-000000.safetensors"]
 
 
+@pytest.mark.parametrize("noisy", [lambda step: step < 5, lambda step: step != 29], ids=["first steps", "all but one"])
+def test_noise_that_is_not_in_every_step_stops_the_run(
+    noisy: Callable[[int], bool], tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = GaussianRound.add_to_sums
+
+    def some(self: GaussianRound, sums: torch.Tensor, **told: Any) -> None:
+        if noisy(told["addresses"][0].step):
+            original(self, sums, **told)
+
+    monkeypatch.setattr(GaussianRound, "add_to_sums", some)
+    with pytest.raises(ReceiptMismatch, match="the noise measured on the"):
+        run("fed-cdp", {**tiny, "local.steps": 30}, out=tmp_path / "run", workers=1, dataset=blobs)
+
+
 @pytest.mark.parametrize("wrong", ["half the noise", "another clip", "a step without noise"])
 def test_executing_something_else_than_declared_stops_the_run(
     wrong: str, tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

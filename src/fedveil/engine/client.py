@@ -28,7 +28,7 @@ from fedveil.parts.local import LocalTraining
 NO_TAPS = Taps()
 
 MEASURED_COORDINATES = 20_000
-"""How many noise coordinates of a client's round are measured."""
+"""How many noise coordinates of a client's round are measured, spread evenly over its steps."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def local_work(
     draws = sites.draw(method, broadcast.round, clients, streams)
     layout = gradients.layout
     rate = method.local.rate.at(broadcast.round, method.rounds)
-    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws.declared)
+    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws.declared, draws.steps)
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[Observation] = []
 
@@ -203,49 +203,57 @@ def local_steps(
 class Sanitiser:
     """Clips and noises the steps of one round and keeps the tally that becomes the receipts."""
 
-    def __init__(self, method: Method, round: int, batch: int) -> None:
+    def __init__(self, method: Method, round: int, batch: int, steps: int) -> None:
         assert method.example is not None
         self._method, self._round, self._batch = method, round, batch
         self._mechanism: GaussianRound = method.example.at(round, method.rounds)
         self._steps, self._draws = 0, 0
+        self._measured = -(-MEASURED_COORDINATES // max(steps, 1))  # in each step
         self._squares, self._seen = torch.zeros((), dtype=torch.float64), 0
+        self._always = torch.ones((), dtype=torch.bool)  # there was noise in every step
         self.factors: Factors = self._mechanism.factors
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place."""
-        before = sums.clone() if self._measuring else None
+        some = self._some(sums.shape[-1])
+        before = sums[:, some].clone()
         self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
-        self._tally(before, sums, sums.shape[-1])
+        self._tally(before, sums[:, some], sums.shape[-1])
         return sums
 
     def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on every clipped row `[K, B, P]`, in place; their sum carries the declared noise."""
-        before = rows.sum(dim=1) if self._measuring else None
+        some = self._some(rows.shape[-1])
+        before = rows[..., some].sum(dim=1)
         self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
-        self._tally(before, rows.sum(dim=1) if before is not None else rows, rows.shape[1] * rows.shape[2])
+        self._tally(before, rows[..., some].sum(dim=1), rows.shape[1] * rows.shape[2])
         return rows
 
     @property
     def noises_rows(self) -> bool:
         return self._mechanism.noise == "row"
 
-    @property
-    def _measuring(self) -> bool:
-        """Until enough coordinates were seen for half the noise to be told from all of it."""
-        return self._seen < MEASURED_COORDINATES
+    def _some(self, size: int) -> slice:
+        """The coordinates that are measured in this step: the next ones in every step, so that all have their turn."""
+        width = min(self._measured, size)
+        first = self._steps * width % (size - width + 1)
+        return slice(first, first + width)
 
-    def _tally(self, before: Tensor | None, after: Tensor, coordinates: int) -> None:
-        if before is not None:
-            self._squares = self._squares + (after - before).double().square().sum(dim=-1)
-            self._seen += before.shape[-1]
+    def _tally(self, before: Tensor, after: Tensor, coordinates: int) -> None:
+        squares = (after - before).double().square().sum(dim=-1)
+        self._squares, self._always = self._squares + squares, self._always & (squares > 0)
+        self._seen += before.shape[-1]
         self._steps += 1
         self._draws += coordinates if self._mechanism.sigma > 0 else 0
 
     def _confirmed(self) -> list[bool]:
-        """Whether each client's noise had the declared size; the sizes themselves stay here."""
+        """Whether each client's noise was there in every step and had the declared size, which stays here."""
         declared = self._mechanism.sum_std(self._batch)
-        means = (self._squares / max(self._seen, 1)).tolist()
-        return [as_declared(mean, declared, self._seen) for mean in means]
+        means, always = (self._squares / max(self._seen, 1)).tolist(), self._always.tolist()
+        return [
+            as_declared(mean, declared, self._seen) and (noisy or declared == 0)
+            for mean, noisy in zip(means, always, strict=True)
+        ]
 
     def receipts(self, clients: Sequence[int], records: Sequence[int], layers: int) -> tuple[Receipt, ...]:
         """What was done to each client, from what was executed."""

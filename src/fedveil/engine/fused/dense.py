@@ -43,7 +43,7 @@ class Dense(Layer):
 
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shelf.kept["delta"] = delta
-        sizes = lengths(shelf.kept["inputs"])
+        sizes = _length(shelf.kept["inputs"])
         if self.bias is not None:
             sizes = sizes.square_().add_(1.0).sqrt_()
         return torch.mul(sizes, _length(delta))
@@ -72,11 +72,12 @@ class Dense(Layer):
         return 2 * (self.inputs + self.outputs)
 
 
-def _length(delta: Tensor) -> Tensor:
+def _length(rows: Tensor) -> Tensor:
     """L2 norms along the last axis; bounded from above where the squares of tiny numbers would vanish.
 
-    Times an enormous input, a delta of 1e-20 is a gradient like any other, and must not pass for zero.
+    Times an enormous input, a delta of 1e-20 is a gradient like any other, and must not pass for zero; nor must a tiny
+    input times an enormous delta.
     """
-    length = lengths(delta)
-    largest = torch.linalg.vector_norm(delta, ord=torch.inf, dim=-1)
-    return torch.where(length < VANISHING, largest * math.sqrt(delta.shape[-1]), length)
+    length = lengths(rows)
+    largest = torch.linalg.vector_norm(rows, ord=torch.inf, dim=-1)
+    return torch.where(length < VANISHING, largest * math.sqrt(rows.shape[-1]), length)
