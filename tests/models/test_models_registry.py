@@ -99,6 +99,7 @@ def test_the_callers_random_state_is_left_alone_and_has_no_say(name: str) -> Non
 FACTORIES = """
 import torch
 from torch import nn
+from fedveil.models.features import FixedFeatures
 
 def fine(shape, classes, *, width=4):
     return nn.Sequential(nn.Linear(shape[0], width), nn.GroupNorm(2, width), nn.Linear(width, classes))
@@ -138,6 +139,37 @@ class Dicing(Mixing):
     def forward(self, inputs):
         torch.rand(1)
         return self.dense(inputs)
+
+class Remembering(Mixing):
+    memory = 0.0
+
+    def forward(self, inputs):
+        if self.training:
+            self.memory = 0.9 * self.memory + 0.1 * inputs.detach()[0]
+        return self.dense(inputs - self.memory)
+
+class Collecting(FixedFeatures):
+    def __init__(self, shape):
+        super().__init__()
+        self.register_buffer("peak", torch.zeros(shape))
+
+    def forward(self, inputs):
+        self.peak = torch.maximum(self.peak, inputs.amax(0))
+        return inputs
+
+def collecting(shape, classes):
+    return nn.Sequential(Collecting(shape), nn.Linear(shape[0], classes))
+
+def spectral(shape, classes):
+    first = nn.utils.parametrizations.spectral_norm(nn.Linear(shape[0], 64))
+    return nn.Sequential(first, nn.Linear(64, classes))
+
+class Auxiliary(Mixing):
+    def forward(self, inputs):
+        return (self.dense(inputs), inputs) if self.training else self.dense(inputs)
+
+def dropout(shape, classes):
+    return nn.Sequential(nn.Dropout(0.5), nn.Linear(shape[0], classes))
 
 def lazy(shape, classes):
     return nn.LazyLinear(classes)
@@ -293,6 +325,24 @@ def test_finding_a_named_network_does_not_touch_the_search_path() -> None:
 
 
 # Networks that do what none should
+
+
+@pytest.mark.parametrize(
+    ("factory", "words"),
+    [
+        ("Remembering", "answers one record differently after it has seen another"),
+        ("collecting", "changes '0.peak' when it is called"),
+        ("spectral", "changes '0.parametrizations.weight.0._u' when it is called"),
+        ("Auxiliary", "gives a tuple in training"),
+    ],
+)
+def test_a_network_that_remembers_records_is_refused(factories: str, factory: str, words: str) -> None:
+    assert words in refusal(f"{factories}:{factory}")
+
+
+@pytest.mark.parametrize("factory", ["dropout", "lazy", "Dicing"])
+def test_a_network_that_only_draws_remembers_nothing(factories: str, factory: str) -> None:
+    assert Layout.of(build(f"{factories}:{factory}", (6,), 3, seed=1)).size == 6 * 3 + 3
 
 
 def test_a_network_that_gives_a_tuple_is_refused_in_one_line(factories: str) -> None:

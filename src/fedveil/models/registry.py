@@ -121,6 +121,7 @@ def check(model: object, input_shape: Sequence[int], classes: int, name: str) ->
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise FedveilError(f"model: {name} has no trainable parameter")
     _check_outputs(model, input_shape, classes, name)
+    _check_stateless(model, input_shape, name)
     parts = fixed_part(model)
     if parts is not None:
         _check_features(parts[0], input_shape, name)
@@ -160,6 +161,43 @@ def _check_outputs(model: nn.Module, input_shape: Sequence[int], classes: int, n
         raise FedveilError(f"model: {name} gives outputs that are not finite")
     if not torch.allclose(together, torch.cat(alone), rtol=1e-3, atol=1e-4):
         raise FedveilError(f"model: {name} mixes the examples of a batch: an output changes with the other examples")
+
+
+def _check_stateless(model: nn.Module, input_shape: Sequence[int], name: str) -> None:
+    """A network that remembers records would show them in the gradients of others, or in what is published."""
+    first, other = torch.rand(2, 1, *input_shape, generator=torch.Generator().manual_seed(1))
+    other = 3 * other - 1
+    training, before = model.training, _state(model)
+    outputs: list[object] = []
+    try:
+        for record in (first, other, first):
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                torch.manual_seed(0)
+                outputs.append(model.train()(record))
+                model.eval()(record)
+    except Exception as error:  # a user's module can fail in any way
+        raise FedveilError(f"model: {name} fails on one record in training: {_cause(error)}") from error
+    finally:
+        model.train(training)
+    changed = [path for path, value in _state(model).items() if path not in before or not value.equal(before[path])]
+    if changed:
+        raise FedveilError(
+            f"model: {name} changes '{changed[0]}' when it is called, so it would remember records; a network must have"
+            " no state of its own"
+        )
+    earlier, _, again = outputs
+    if not isinstance(again, Tensor) or not isinstance(earlier, Tensor):
+        raise FedveilError(f"model: {name} gives a {type(again).__name__} in training, not a tensor of logits")
+    if not again.equal(earlier):
+        raise FedveilError(
+            f"model: {name} answers one record differently after it has seen another; a network must have no state of"
+            " its own"
+        )
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of all its parameters and buffers."""
+    return {path: value.clone() for path, value in model.state_dict().items() if isinstance(value, Tensor)}
 
 
 def _cause(error: Exception) -> str:
