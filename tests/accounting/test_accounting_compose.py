@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from itertools import pairwise
 
+import mpmath
 import numpy as np
 import pytest
 from absl import logging as library_log
@@ -194,3 +195,12 @@ def test_a_step_covers_what_reveals_less_in_any_way_and_is_not_covered_by_it(les
     assert step.covers(other)
     assert not other.covers(step)
     assert not step.covers(Step("gaussian", 1.0))
+
+
+@pytest.mark.parametrize("noise", [1e6, 1e12, 1e13, 1e25])
+@pytest.mark.parametrize("delta", [1e-5, 1e-100, 1e-300])
+def test_epsilon_of_noise_beyond_measure_is_no_smaller_than_the_truth(noise: float, delta: float) -> None:
+    with mpmath.workdps(400):
+        mean, epsilon = 1 / mpmath.mpf(noise), mpmath.mpf(gaussian_epsilon(noise, delta))
+        upper, lower = mean / 2 - epsilon / mean, -mean / 2 - epsilon / mean
+        assert mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower) <= delta

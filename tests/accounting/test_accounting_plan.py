@@ -203,7 +203,7 @@ def test_hidden_coins_help_against_whoever_sees_only_models() -> None:
     assert released.epsilon == table.of(Unit.RECORD, View.PEER).epsilon == pytest.approx(0.1414, abs=1e-3)
     assert released.epsilon < server.epsilon
     assert "drawn with probability 0.1" in released.composition
-    assert any("coins" in caveat for caveat in released.caveats)
+    assert any("not for a client known to have been drawn" in caveat for caveat in released.caveats)
     limited = plan(method, POPULATION, 3, delta=1e-5, participation=20)
     assert limited.of(Unit.RECORD, View.RELEASED).epsilon == limited.of(*SERVER).epsilon < server.epsilon
     fixed = plan(POISSON, POPULATION, 3, delta=1e-5)
@@ -625,3 +625,18 @@ def test_renyi_certificates_are_named_only_where_samples_of_fixed_size_need_them
     some = plan(replace(zoo.FED_SDP_CLIENT, cohort=FixedSize(6)), Population((7000,) * 10), 3, delta=1e-5).of(*cell)
     named = [any("Rényi" in caveat for caveat in found.caveats) for found in (everyone, some)]
     assert (everyone.accountant, some.accountant, named) == ("PLD", "RDP", [False, True])
+
+
+def test_a_hidden_draw_is_said_for_cohorts_of_fixed_size_too() -> None:
+    words, cell = "not for a client known to have been drawn", (Unit.CLIENT, View.RELEASED)
+    noisy = Gaussian(clip=Clip(1.0), sigma=1.0, unit=Unit.CLIENT)
+    for cohort, said in ((FixedSize(10), True), (PoissonCohort(0.1), True), (Everyone(), False)):
+        found = plan(replace(zoo.FED_AVG, server=noisy, cohort=cohort), POPULATION, 3, delta=1e-5).of(*cell)
+        assert found.finite
+        assert any(words in caveat for caveat in found.caveats) is said
+
+
+def test_one_round_of_a_drawn_cohort_is_not_said_to_be_everyones() -> None:
+    for cohort, said in ((FixedSize(10), False), (Everyone(), True)):
+        found = plan(replace(FED_CDP, cohort=cohort), POPULATION, 3, delta=1e-5, rounds=1).of(*SERVER)
+        assert any("in all of which every client takes part" in caveat for caveat in found.caveats) is said

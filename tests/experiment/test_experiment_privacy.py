@@ -440,6 +440,30 @@ def test_copies_of_records_are_stated_with_what_all_of_them_cost(
     assert any("no record is held by more than one" in str(cell) for cell in alone.guarantees)
 
 
+TWO_NOISES = {
+    "method": "fedavg",
+    "data": {"name": "cancer", "clients": 40, "records": 100, "partition": "random"},
+    "cohort": {"kind": "fixed", "size": 6},
+    "batch": "all",
+    "local": {"steps": 1},
+    "example": {"clip": {"bound": 1.0}, "sigma": 14.0},
+    "upload": {"clip": {"bound": 1.0}, "sigma": 4.0, "unit": "client"},
+    "stop": {"rounds": 30},
+}
+
+
+def test_what_all_copies_cost_is_said_under_the_relation_of_the_cell() -> None:
+    found = account(TWO_NOISES)
+    cell, terms = found.promised.of(*RELEASED), found.terms
+    assert cell.relation is Relation.REPLACE_ONE
+    every = plan(terms.spec.method, terms.population, terms.layers, delta=1e-5, copies=terms.copies)
+    better, same = every.of(*RELEASED), every.under(Relation.REPLACE_ONE, *RELEASED)
+    assert better.relation is Relation.ADD_OR_REMOVE
+    assert better.epsilon < 10 < 100 < same.epsilon
+    (said,) = [caveat for caveat in cell.caveats if "for all copies together" in caveat]
+    assert said.endswith(f"ε = {rounded_up(same.epsilon)}")
+
+
 def test_a_calibrated_spec_keeps_its_target() -> None:
     settings = {"data.name": "cancer", "batch": {"kind": "poisson", "size": 8}, "cohort.most": 2}
     found, spec = calibrate_spec("fed-cdp", settings, 1.0, 1e-5, "record", "server", "noise")

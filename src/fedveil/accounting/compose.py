@@ -1,7 +1,7 @@
 """Composition: from counted steps to ε(δ) and δ(ε).
 
 Certified by privacy loss distributions in both directions. Plain Gaussians alone have a closed form, the limit of
-their PLD: n of them with z_i are one with (Σ z_i^−2)^(−1/2). Where no PLD is known (fixed-size samples) or double
+their PLD: n of them with z_i are one with (Σ z_i^−2)^(−1/2). Where no PLD is built (fixed-size samples) or double
 precision could not carry it (δ too small for so many steps, a grid too large), Rényi divergences certify.
 """
 
@@ -24,6 +24,8 @@ from fedveil.core.errors import FedveilError
 MOST_STEPS = 10**12
 COARSENINGS = (1, 3, 10, 60)
 """Tried in turn: rounding spoils a grid that is very fine compared with the reach of one step's loss."""
+MOST_NOISE = 1e6
+"""More noise is accounted as this much: ε would come near the precision to which it is solved for."""
 LARGEST_EPSILON = 1e6
 """Beyond it a finite ε says nothing and floating point little; it is printed as ∞."""
 
@@ -161,7 +163,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     if noise_multiplier < 1e-4:  # ε beyond 5e7
         return math.inf
     with np.errstate(divide="ignore"):  # with very much noise a δ on the way is 0, whose logarithm is rightly −∞
-        return float(dp_accounting.get_epsilon_gaussian(noise_multiplier, delta)) * (1 + 1e-10) + 1e-12
+        found = dp_accounting.get_epsilon_gaussian(min(noise_multiplier, MOST_NOISE), delta)
+    return float(found) * (1 + 1e-10) + 1e-12
 
 
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
@@ -173,7 +176,7 @@ def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=16)
 def composed_pld(parts: Composition, coarsening: int = 1) -> library.PrivacyLossDistribution | None:
-    """The PLD of a composition; None where none is known or the grid would be out of proportion."""
+    """The PLD of a composition; None where none is built or the grid would be out of proportion."""
     if any(step.kind == "without-replacement" for term in parts for step, _ in term.steps):
         return None
     if total_steps(parts) > losses.MOST_STEPS:

@@ -41,14 +41,14 @@ from fedveil.core.types import Declaration, Unit, View
 from fedveil.core.words import LEAKED
 
 HIDDEN = (
-    "who takes part is decided by coins that this view never sees; ε holds over those coins, and not for a client known"
+    "who takes part is decided by a draw that this view never sees; ε holds over that draw, and not for a client known"
     " to have been drawn"
 )
 PEER = "a peer sees some of the released models, so the released row bounds it"
 PEER_SIZED = "a peer sees some of the released models, and knows when the whole cohort was drawn from the others"
 PEER_SUMMED = f"{PEER_SIZED}, and what noise it added itself"
 MIXED = "a peer starts from a mixture of the others' models, so the server row bounds it"
-REPLACED = "certified by Rényi divergences: no privacy loss distribution is known for fixed-size samples"
+REPLACED = "certified by Rényi divergences, which overstate ε for fixed-size samples"
 SUMMED = "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves"
 LEAKED_BOUND = f"{LEAKED}: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
 
@@ -154,7 +154,7 @@ def _caveats(sized: bool, view: View, hidden: bool, summed: bool, place: str) ->
     found = []
     if sized:
         found.append(REPLACED)
-    if hidden:
+    if hidden or (summed and sized):
         found.append(HIDDEN)
     if view is View.PEER:
         found.append(PEER_SUMMED if together else PEER_SIZED if summed else PEER)

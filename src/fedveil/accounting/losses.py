@@ -130,7 +130,7 @@ def of_step(step: Step, interval: float) -> library.PrivacyLossDistribution:
     if step.kind == "gaussian":
         return _gaussian(step.noise_multiplier, 1.0, interval)
     if step.kind != "poisson":
-        raise FedveilError(f"no privacy loss distribution is known for {step}")
+        raise FedveilError(f"no privacy loss distribution is built for {step}")
     usual = _gaussian(step.noise_multiplier, step.rate, interval)
     if step.overflow == 0:
         return usual

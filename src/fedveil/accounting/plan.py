@@ -47,7 +47,7 @@ def plan(
     for records in sorted(set(population.records)):
         declared = _declared(method, range(total), records, layers, population.clients)
         exposures.append(Exposure(records, _costliest(declared, limit), declared, frozenset(method.mechanisms)))
-    if isinstance(method.cohort, Everyone) or total <= 1:
+    if isinstance(method.cohort, Everyone):
         condition = f"over {total} rounds, in all of which every client takes part"
     elif participation is None:
         condition = (

@@ -1,4 +1,4 @@
-"""Rényi differential privacy by dp_accounting: secondary values, and the certificate where no PLD is known.
+"""Rényi differential privacy by dp_accounting: secondary values, and the certificate where no PLD is built.
 
 Every value here is an upper bound: orders that did not converge, or came out negative, count as ∞.
 """

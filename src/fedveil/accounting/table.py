@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -47,13 +48,13 @@ class Table:
     """ε(δ) over unit × view. `guarantees` holds the worst case over clients, `client` each client's own.
 
     `exposures` are the distinct ones, `exposure_of` says which is each client's. A cell is computed when it is asked
-    for; `stated` holds cells that were computed and worded elsewhere.
+    for; `word` adds to it what only the caller knows of the records.
     """
 
     setting: Setting
     exposures: tuple[Exposure, ...]
     exposure_of: tuple[int, ...]
-    stated: tuple[Guarantee, ...] = ()
+    word: Callable[[Guarantee], Guarantee] = lambda cell: cell
 
     @property
     def delta(self) -> float:
@@ -61,15 +62,12 @@ class Table:
 
     def of(self, unit: Unit, view: View) -> Guarantee:
         """The worst case over clients."""
-        for found in self.stated:
-            if (found.unit, found.view) == (unit, view):
-                return found
-        return worst_of(self.exposures, self.setting, unit, view)
+        return self.word(worst_of(self.exposures, self.setting, unit, view))
 
     def under(self, relation: Relation, unit: Unit, view: View) -> Guarantee:
         """The same, by those of the bounds that speak of this relation."""
         found = [guarantee_of(exposure, self.setting, unit, view, relation) for exposure in self.exposures]
-        return max(found, key=lambda guarantee: guarantee.epsilon)
+        return self.word(max(found, key=lambda guarantee: guarantee.epsilon))
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -174,20 +172,26 @@ def _secondary(route: Route, delta: float) -> tuple[Secondary, ...]:
 
 
 def exceeded(promised: Table, spent: Table) -> tuple[str, ...]:
-    """The cells in which more was spent than promised, in words; empty for a run that kept its promise.
-
-    Which of several mechanisms bounds a view best, and so under which relation, may be another one for what was spent:
-    like is compared with like.
-    """
+    """The cells in which more was spent than promised, in words; empty for a run that kept its promise."""
     found = []
     for promise in promised.guarantees:
-        mine = spent.of(promise.unit, promise.view)
+        mine = like(promise, spent)
         if mine.epsilon == 0 or not promise.finite:  # nothing was spent, under whatever relation, or nothing promised
             continue
-        if mine.relation is not promise.relation:
-            mine = spent.under(promise.relation, promise.unit, promise.view)
         if promise.delta != mine.delta:
             found.append(f"{promise.unit} × {promise.view}: promised and spent speak of different δ")
         elif mine.epsilon > promise.epsilon * (1 + 1e-6) + 1e-9:
             found.append(f"{promise.unit} × {promise.view}: ε = {mine.epsilon:.6g}, promised {promise.epsilon:.6g}")
     return tuple(found)
+
+
+def like(promise: Guarantee, spent: Table) -> Guarantee:
+    """What was spent in the cell of a promise, under the promise's relation.
+
+    Which of several mechanisms bounds a view best, and so under which relation, may be another one for what was spent;
+    numbers under different relations can't be compared.
+    """
+    mine = spent.of(promise.unit, promise.view)
+    if mine.epsilon == 0 or mine.relation is promise.relation:
+        return mine
+    return spent.under(promise.relation, promise.unit, promise.view)

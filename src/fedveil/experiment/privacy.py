@@ -189,7 +189,8 @@ SCALED = "features are scaled by the means and deviations of all training record
 def _stating(terms: Terms, table: Callable[[int], Table]) -> Table:
     """The table for one copy of a record, with what must be said of this data set's records in every cell.
 
-    A record is one example of one client. Where several clients hold copies, every cell says what all cost.
+    A record is one example of one client. Where several clients hold copies, every cell says what all cost, under the
+    cell's own relation.
     """
     one, copies = table(1), terms.copies
     if terms.spec.data.name in SCALED_TOGETHER:
@@ -198,14 +199,14 @@ def _stating(terms: Terms, table: Callable[[int], Table]) -> Table:
         return one
     every = table(copies)
 
-    def stated(cell: Guarantee) -> Guarantee:
+    def word(cell: Guarantee) -> Guarantee:
         words = f"records are copied: up to {copies} clients hold the same one"
         if cell.unit is Unit.RECORD and cell.finite:
-            together = every.of(cell.unit, cell.view).epsilon
+            together = every.under(cell.relation, cell.unit, cell.view).epsilon
             words = f"{ONE_COPY}; {words}, and for all copies together ε = {rounded_up(together)}"
         return replace(cell, caveats=tuple(words if caveat == NO_COPIES else caveat for caveat in cell.caveats))
 
-    return replace(one, stated=tuple(map(stated, one.guarantees)))
+    return replace(one, word=word)
 
 
 def claimed(terms: Terms, delta: float) -> tuple[Claim, ...]:
