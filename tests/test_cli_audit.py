@@ -83,6 +83,14 @@ def test_a_broken_promise_is_said_and_ends_with_1(call: Any, monkeypatch: pytest
     assert "in at most 0.005 % of audits" in out
 
 
+def test_a_method_that_leaks_its_bound_is_not_said_to_be_within_what_is_proved_and_no_more(call: Any) -> None:
+    code, out, _ = call(
+        "geyer", *SMALL[:4], "--seed", "1", "--unit", "client", "--view", "released", "--canaries", "20"
+    )
+    assert code == 0
+    assert "But it is NOT private as it stands: the clipping bound is read" in out
+
+
 MODEL = """
 from pathlib import Path
 from fedveil.models.networks import mlp

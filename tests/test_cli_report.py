@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 import torch
 
+from fedveil.accounting.guarantees import Relation
 from fedveil.cli import main
 from fedveil.core.errors import FedveilError
+from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples
 from fedveil.experiment.attack import attack
 from fedveil.experiment.audit import audit
@@ -245,6 +247,37 @@ def test_nothing_is_released_without_a_ledger(call: Any, runs: Path, tmp_path: P
     assert not (tmp_path / "page.html").exists()
 
 
+def test_nothing_is_released_from_the_small_files_of_a_run(call: Any, runs: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    for name in ("spec.toml", "run.json", "events.jsonl", "result.json"):
+        shutil.copy(runs / "finished" / name, small / name)
+    (small / "spec.toml").write_text((small / "spec.toml").read_text().replace("sigma = 6.0", "sigma = 60.0"))
+    code, _, err = call(str(small), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "what is guaranteed can't be checked" in err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_what_was_found_out_about_another_spec_is_no_evidence(call: Any, runs: Path, tmp_path: Path) -> None:
+    edited = tmp_path / "edited"
+    shutil.copytree(runs / "finished", edited)
+    spec = (edited / "spec.toml").read_text()
+    (edited / "spec.toml").write_text(spec.replace("sigma = 6.0", "sigma = 60.0"))
+    audit(edited, canaries=12, seed=1, workers=1)
+    attack(edited, view="on_device", victims=1, iterations=1, workers=1)
+    (edited / "spec.toml").write_text(spec)
+    code, out, _ = call(str(edited), "--out", str(tmp_path / "page.html"))
+    assert code == 0
+    assert out.count("found out about another spec than this run's; remove it") == 2
+    html = (tmp_path / "page.html").read_text()
+    assert "No attack on this run is known" in html
+    assert "No audit of this run is known" in html
+    code, _, err = call(str(edited), "--for-release", "--out", str(tmp_path / "page.html"))
+    assert code == 2
+    assert "audits/001-record-server.json: found out about another spec" in err
+
+
 def test_several_runs_and_a_series_are_one_page(call: Any, runs: Path, tmp_path: Path) -> None:
     series = tmp_path / "series"
     (series / "runs").mkdir(parents=True)
@@ -305,7 +338,9 @@ def test_a_run_whose_audit_cannot_be_read_is_not_released(call: Any, runs: Path,
     damaged = tmp_path / "damaged"
     shutil.copytree(runs / "attacked", damaged)
     audits = damaged / "audits" / "001-record-server.json"
-    audits.write_text('{"unit": "record", "view": "server"}')
+    told = json.loads(audits.read_text())
+    del told["holds"]
+    audits.write_text(json.dumps(told))
     code, _, err = call(str(damaged), "--for-release", "--out", str(tmp_path / "page.html"))
     assert code == 2
     assert "an audit may have broken the promise (it says no verdict)" in err
@@ -382,6 +417,34 @@ def test_for_release_states_what_was_spent_where_repeated_rounds_cost_more_than_
     assert stated == spent > promised
     assert (found.status.repeated, released.status.repeated) == (1, 0)
     assert "Rounds begun again after an interruption: 1; every attempt counts." in status_words(found.status)[1]
+
+
+def test_for_release_compares_what_was_spent_under_the_relation_of_the_promise(tmp_path: Path) -> None:
+    """Two noises, each with a relation of its own: repeated rounds cost one of them only, so the other is better."""
+    cell = (Unit.RECORD, View.RELEASED)
+    settings = {
+        "data": {"name": "cancer", "clients": 40, "records": 5, "partition": "random"},
+        "cohort": {"kind": "fixed", "size": 6},
+        "batch": "all",
+        "local": {"steps": 1},
+        "example": {"clip": {"bound": 1.0}, "sigma": 14.0},
+        "upload": {"clip": {"bound": 1.0}, "sigma": 4.0, "unit": "client"},
+        "stop": {"rounds": 30},
+    }
+    with pytest.raises(KeyboardInterrupt):
+        run({"method": "fedavg"} | settings, out=tmp_path / "run", workers=1, reporter=Stops(15))
+    with Ledger(tmp_path / "run" / "ledger.sqlite") as ledger:
+        for _ in range(20):  # attempts in which nobody was told anything, but that were begun
+            ledger.commit(15, [], [])
+    resume(tmp_path / "run", workers=1)
+    found = account(tmp_path / "run")
+    released = facts(read_run(tmp_path / "run"), "run", release=True)
+    stated = cell_of(released.promised or (), "record", "released")
+    promise, spent = found.promised.of(*cell), found.spent.of(*cell)
+    assert (promise.relation, spent.relation) == (Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE)
+    assert spent.epsilon < promise.epsilon < stated["epsilon"]
+    assert stated["relation"] == "replace-one"
+    assert stated["epsilon"] == found.spent.under(Relation.REPLACE_ONE, *cell).epsilon
 
 
 def test_for_release_audits_that_trained_on_real_records_are_left_out(call: Any, runs: Path, tmp_path: Path) -> None:

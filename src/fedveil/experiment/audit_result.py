@@ -70,6 +70,7 @@ class Audit:
                 "statistics": "independent trials and one run" if self.found.points else "one run",
                 "verified_composition": self.verified.composition,
                 "reason": self.verified.reason,
+                "caveats": list(self.verified.caveats),
                 "guesses": [asdict(guessed) for guessed in self.found.one_run],
                 "points": [asdict(point) for point in self.found.points],
                 "mean_lower": self.found.mean,

@@ -1,4 +1,7 @@
-"""What attacks and audits found out about a run, kept in it: `attacks/NNN-VIEW/`, `audits/NNN-UNIT-VIEW.json`."""
+"""What attacks and audits found out about a run, kept in it: `attacks/NNN-VIEW/`, `audits/NNN-UNIT-VIEW.json`.
+
+Each says by a digest of which spec it speaks: what was found out about another one is no evidence about this run.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 
 from fedveil.attacks.pictures import Tile
 from fedveil.core.errors import FedveilError
-from fedveil.experiment.files import RunFiles, disk_errors, write_whole
+from fedveil.experiment.files import RunFiles, disk_errors, text_digest, write_whole
 from fedveil.report.page.facts import Attack, Theft
 
 RESULT = "result.json"
@@ -27,7 +30,7 @@ def keep_attack(run: RunFiles, told: Mapping[str, Any], tiles: Sequence[Tile]) -
         write_whole(directory / names["truth"], tile.truth)
         write_whole(directory / names["found"], tile.found)
         shown.append({"client": tile.client, "rmse": tile.rmse, **names})
-    run.write_json(directory / RESULT, {"created": _now(), **told, "records": shown})
+    run.write_json(directory / RESULT, {**_stamp(run), **told, "records": shown})
     return directory
 
 
@@ -36,7 +39,7 @@ def keep_audit(run: RunFiles, told: Mapping[str, Any]) -> Path:
     with disk_errors(run.audits):
         run.audits.mkdir(exist_ok=True)
     path = run.audits / f"{_next(run.audits)}-{told['unit']}-{told['view']}.json"
-    run.write_json(path, {"created": _now(), **told})
+    run.write_json(path, {**_stamp(run), **told})
     return path
 
 
@@ -45,7 +48,7 @@ def read_attacks(run: RunFiles) -> tuple[list[Attack], list[str]]:
     found, problems = [], []
     for path in sorted(run.attacks.glob(f"*/{RESULT}")):
         try:
-            told = run.read_json(path)
+            told = _read(run, path)
             found.append(Attack(told, tuple(_theft(path, shown) for shown in told.pop("records", []))))
         except FedveilError as error:
             problems.append(run.shortened(error))
@@ -69,7 +72,7 @@ def read_audits(run: RunFiles) -> tuple[list[dict[str, Any]], list[str]]:
     found, problems = [], []
     for path in sorted(run.audits.glob("*.json")):
         try:
-            found.append(run.read_json(path))
+            found.append(_read(run, path))
         except FedveilError as error:
             problems.append(run.shortened(error))
     return found, problems
@@ -80,5 +83,13 @@ def _next(directory: Path) -> str:
     return f"{max(taken, default=0) + 1:03d}"
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def _stamp(run: RunFiles) -> dict[str, str]:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"created": now, "spec": text_digest(run.read_spec())}
+
+
+def _read(run: RunFiles, path: Path) -> dict[str, Any]:
+    told = run.read_json(path)
+    if told.get("spec") != text_digest(run.read_spec()):
+        raise FedveilError(f"{path}: found out about another spec than this run's; remove it")
+    return told

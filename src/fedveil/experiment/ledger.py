@@ -6,7 +6,6 @@ nobody can prove that nothing of it was seen. The ledger may therefore claim mor
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Self
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Receipt, Sampling, Unit
+from fedveil.experiment.files import text_digest
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -81,14 +81,14 @@ class Ledger:
     def pin(self, text: str, what: str = "spec") -> None:
         """Hold the run to what it began with: the text of spec.toml, its terms or records; a hash is kept once."""
         with self._errors(), self._transaction() as database:
-            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (what, _digest(text)))
+            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (what, text_digest(text)))
         self.check(text, what)
 
     def check(self, text: str, what: str = "spec") -> bool:
         """Whether the run was held to this text; an error where it was held to another. A reader leaves nothing."""
         with self._errors(), self._transaction() as database:
             row = database.execute("SELECT value FROM about WHERE key = ?", (what,)).fetchone()
-        if row is not None and row[0] != _digest(text):
+        if row is not None and row[0] != text_digest(text):
             words = {
                 "spec": "the spec was changed after the run began; put spec.toml back as it was",
                 "terms": "who holds how many records was changed after the run began; put run.json and the data back",
@@ -196,7 +196,3 @@ def _declaration_id(database: sqlite3.Connection, declaration: Declaration) -> i
 
 def _declaration(table: dict[str, Any]) -> Declaration:
     return Declaration(**{**table, "unit": Unit(table["unit"]), "sampling": Sampling(**table["sampling"])})
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

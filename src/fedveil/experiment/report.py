@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.guarantees import Guarantee
-from fedveil.accounting.table import Table
+from fedveil.accounting.table import Table, like
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.sources import CATALOGUE
@@ -97,7 +96,7 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
     """Everything that the page says about one run."""
     spec, entry = found.spec, ZOO[found.spec.base]
     terms = None if found.changed else found.terms  # a promise computed from a changed spec was never made
-    if release and (terms is None or (found.book is None and found.files.checkpoints.is_dir())):
+    if release and (terms is None or found.book is None):  # nothing else holds a run to its spec
         why = "; ".join(found.problems) or "what was promised is not known"
         raise FedveilError(f"--for-release: {name}: what is guaranteed can't be checked ({why})")
     delta, problems = spec.privacy.delta, list(found.problems)
@@ -144,20 +143,20 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
         else "fedveil.run('spec.toml', out='again', dataset=…)",
         about=_about(found),
     )
-    return _for_release(run, found) if release else run
+    return _for_release(run, found, promise, table) if release else run
 
 
-def _for_release(run: Run, found: Reading) -> Run:
+def _for_release(run: Run, found: Reading, promise: Table | None, table: Table | None) -> Run:
     """What was declared, what is guaranteed, and what follows from the published models.
 
     A cell that was promised is stated as promised: what was spent tells how often clients were drawn. Only where
     repeated rounds cost more than the promise is the larger number stated. Audits against a view of clients' work use
     planted records alone; one against the released models trains on the real ones.
     """
-    spent_cells = {(cell["unit"], cell["view"]): cell for cell in run.spent or ()}
-    cells = run.spent
-    if run.promised is not None:
-        cells = tuple(_larger(cell, spent_cells.get((cell["unit"], cell["view"]))) for cell in run.promised)
+    cells = run.promised
+    if promise is not None and table is not None:
+        both = [(cell, like(cell, table)) for cell in promise.guarantees]
+        cells = tuple((mine if mine.epsilon > cell.epsilon else cell).to_dict() for cell, mine in both)
     spec = run.spec
     if run.seeded:
         spec = replace(found.spec, seed=None).to_toml()
@@ -172,11 +171,6 @@ def _for_release(run: Run, found: Reading) -> Run:
         audits=tuple(audit for audit in run.audits if audit.get("view") in ("on_device", "client", "server")),
         spec=spec,
     )
-
-
-def _larger(promise: dict[str, Any] | Any, spent: Any) -> Any:
-    values = [math.inf if cell["epsilon"] == "inf" else float(cell["epsilon"]) for cell in (promise, spent) if cell]
-    return spent if len(values) == 2 and values[1] > values[0] else promise
 
 
 def _whole(value: object) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedveil.core.words import rounded_down, rounded_up
+from fedveil.core.words import LEAKED, rounded_down, rounded_up
 
 SEES = {
     "on_device": "every single gradient on the devices",
@@ -35,6 +35,8 @@ def audit_lines(found: Mapping[str, Any]) -> list[str]:
             f"That is within what is proved, ε ≤ {rounded_up(found['epsilon_verified'])} {at}: the audit found nothing"
             " that contradicts the promise."
         )
+        leaks = [caveat for caveat in found["details"].get("caveats", ()) if caveat.startswith(LEAKED)]
+        second += "".join(f" But it is {leak}." for leak in leaks)
     else:
         broken = found["refuted"]
         second = (

@@ -27,7 +27,6 @@ class Bench:
     epsilon_of: EpsilonOf
     follower: Follower
     workers: int | None
-    train: bool
     settings: dict[str, Prepared] = field(default_factory=dict)
 
     def lacks_data(self, work: Training | Setting | Stated) -> bool:
@@ -52,8 +51,7 @@ class Bench:
             try:
                 found.append(Done(path.name, resume(path), tuple(round_events(path))))
             except FedveilError as error:
-                if not self.train:  # else it was said when its turn came
-                    self.follower.note(str(error))
+                self.follower.note(str(error))
         return found
 
     def maker(self, done: Done) -> str:

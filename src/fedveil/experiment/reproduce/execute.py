@@ -93,7 +93,7 @@ def reproduce(
     check_size(len(planned), workers)
     for run in {run.spec.to_toml(): run for run in planned}.values():
         check_begun(directory / "runs" / run.name, run.spec, "remove it")
-    bench = Bench(directory, loaded, epsilon_of, follower, workers, train)
+    bench = Bench(directory, loaded, epsilon_of, follower, workers)
     failed: list[str] = []
     with going_on(directory, follower):
         if train and planned:
