@@ -50,12 +50,25 @@ def test_run_prints_one_json_object_and_leaves_a_run(tmp_path: Path) -> None:
 
 
 def test_run_ends_with_the_accuracy_the_directory_and_what_to_do_next(call: Any) -> None:
-    code, out, _ = call("run", "fedavg", *CANCER, "--rounds", "1", "--workers", "1", "--out", "here")
+    code, out, _ = call("run", "fedavg", *CANCER, "--rounds", "1", "--workers", "1", "--out", "right here")
     assert code == 0
     assert "accuracy" in out
-    assert "run: here" in out
+    assert "run: right here" in out
     assert "not private: seeded" in out
-    assert "next:" in out
+    assert "next: fedveil account 'right here', " in out
+
+
+def test_resuming_a_finished_run_says_so_and_nothing_is_told_without_its_ledger(call: Any) -> None:
+    assert call("run", "fed-cdp", *CANCER, "--rounds", "1", "--workers", "1", "--out", "done")[0] == 0
+    code, out, err = call("resume", "done")
+    assert code == 0
+    assert "finished already" in err
+    assert "record × server" in " ".join(out.split())
+    Path("done/ledger.sqlite").unlink()
+    code, out, err = call("resume", "done")
+    assert code == 2
+    assert "the ledger is missing, so what was spent is not known" in err
+    assert not out
 
 
 def test_methods_lists_the_zoo(call: Any) -> None:
@@ -147,6 +160,22 @@ def test_calibrate_names_the_place_of_the_noise_and_its_spec_has_the_budget_aske
     assert out.startswith("server.sigma = ")
     privacy = tomllib.loads(Path("mine.toml").read_text())["privacy"]
     assert (privacy["epsilon"], privacy["unit"], privacy["view"]) == (2.0, "client", "released")
+
+
+def test_a_calibrated_spec_without_a_budget_names_the_cell_for_one(call: Any) -> None:
+    target = ["--epsilon", "8", "--unit", "client", "--out", "mine.toml"]
+    code, _, err = call("calibrate", "fed-sdp-client", "--set", "data.name=cancer", *target)
+    assert code == 0, err
+    privacy = tomllib.loads(Path("mine.toml").read_text())["privacy"]
+    assert (privacy["epsilon"], privacy["unit"], privacy["view"]) == ("none", "client", "server")
+
+
+def test_calibrate_says_what_spoils_its_number(call: Any) -> None:
+    target = ["--epsilon", "1", "--unit", "client", "--view", "released", "--set", "data.name=cancer"]
+    code, out, err = call("calibrate", "geyer", *target)
+    assert code == 0, err
+    assert "NOT private as it stands: the clipping bound is read" in out
+    assert "features are scaled by the means" in out
 
 
 MISTAKES: list[tuple[list[str], str]] = [

@@ -640,3 +640,12 @@ def test_one_round_of_a_drawn_cohort_is_not_said_to_be_everyones() -> None:
     for cohort, said in ((FixedSize(10), False), (Everyone(), True)):
         found = plan(replace(FED_CDP, cohort=cohort), POPULATION, 3, delta=1e-5, rounds=1).of(*SERVER)
         assert any("in all of which every client takes part" in caveat for caveat in found.caveats) is said
+
+
+def test_a_guarantee_is_never_printed_without_what_spoils_it() -> None:
+    cell = (Unit.CLIENT, View.RELEASED)
+    printed = str(plan(zoo.GEYER, Population((600,) * 400), 3, delta=1e-5, seeded=True).of(*cell))
+    assert printed.startswith("client × released: ε = ")
+    assert "; NOT private as it stands: " in printed
+    assert "; not private: seeded" in printed
+    assert str(plan(SMALL, POPULATION, 3, delta=1e-5).of(*SERVER)).endswith("100 × Gaussian(z = 7.746))")

@@ -208,3 +208,11 @@ def test_records_are_told_apart_by_their_fingerprint() -> None:
     assert from_tensors("a", one, one).fingerprint == from_tensors("b", same, one).fingerprint
     assert from_tensors("a", one, one).fingerprint != from_tensors("a", other, one).fingerprint
     assert from_tensors("a", one, one).fingerprint != from_tensors("a", one, other).fingerprint
+
+
+@pytest.mark.parametrize("name", ["inputs", "labels"])
+def test_arrays_that_are_no_tensors_are_refused_with_the_way_out(name: str) -> None:
+    values = {"inputs": torch.rand(6, 2), "labels": torch.arange(6) % 2}
+    examples = Examples(**values | {name: values[name].numpy()})
+    with pytest.raises(FedveilError, match=f"{name} must be a torch tensor, not ndarray; torch.as_tensor makes one"):
+        from_tensors("mine", examples, examples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,10 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples, from_tensors
 from fedveil.engine import client, server, updates
+from fedveil.experiment.attack import attack
 from fedveil.experiment.audit import audit
 from fedveil.experiment.audit_result import Audit
+from fedveil.experiment.run import run
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.noise import NoiseSource
 
@@ -291,3 +294,13 @@ def test_more_rounds_than_a_client_may_take_part_in_are_refused(blobs: Dataset) 
     settings = RECORD | {"cohort": {"kind": "fixed", "size": 100, "most": 2}}
     with pytest.raises(FedveilError, match=r"cohort\.most"):
         audited(blobs, "fed-cdp", settings, rounds=3)
+
+
+def test_a_run_is_audited_and_attacked_with_its_own_records_only(blobs: Dataset, tmp_path: Path) -> None:
+    settings = SETTINGS | RECORD | {"data.clients": 4, "cohort.size": 2, "stop.rounds": 1}
+    run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    other = from_tensors("blobs", Examples(blobs.train.inputs + 1, blobs.train.labels), blobs.validation)
+    for call in (audit, attack):
+        with pytest.raises(FedveilError, match="the records are not those that the run began with"):
+            call(tmp_path / "run", dataset=other, workers=1)
+    assert audit(tmp_path / "run", dataset=blobs, workers=1, seed=1).holds

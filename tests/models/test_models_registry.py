@@ -191,6 +191,9 @@ def raising(shape, classes):
 def nothing(shape, classes):
     return None
 
+def no_arguments():
+    return nn.Linear(6, 3)
+
 def two_lines(shape, classes):
     raise ValueError("first line\\nsecond line")
 
@@ -245,6 +248,7 @@ def test_the_same_seed_gives_a_users_network_the_same_weights(factories: str) ->
         ("wide", "gives outputs of shape [3, 4] for 3 records, not [3, 3]"),
         ("one_output", "gives outputs of shape [9] for 3 records, not [3, 3]"),
         ("narrow", "does not take records of shape [6]: RuntimeError"),
+        ("no_arguments", "must take (input_shape, classes) (too many positional arguments)"),
         ("Mixing", "mixes the examples of a batch"),
         ("frozen", "has no trainable parameter"),
         ("Half", "has parameters of bfloat16 at 'dense.weight'"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from page_facts import Page, audit, cell, cells, make_run
 
-from fedveil.core.words import rounded_down
+from fedveil.core.words import SCALED, rounded_down
 from fedveil.report.page.facts import Clients, Options, Run, Status
 from fedveil.report.page.page import POLICY, page
 from fedveil.report.page.style import DARK, LIGHT, READ_ON, stylesheet
@@ -236,6 +236,11 @@ def test_copies_of_a_record_are_said_beside_the_short_table() -> None:
     caveat = "speaks of one client's copy; records are copied: up to 9 clients hold the same one, together ε = 7"
     text = Page(shown(make_run(spent=cells(1.5, caveats=[caveat])))).text
     assert "up to 9 clients hold the same one" in text[text.index("In short") : text.index("All of it rests on")]
+
+
+def test_features_scaled_by_all_records_are_said_beside_the_short_table() -> None:
+    text = Page(shown(make_run(spent=cells(1.5, caveats=[SCALED])), release=True)).text
+    assert "Features are scaled by the means" in text[text.index("In short") : text.index("All of it rests on")]
 
 
 def test_a_broken_audit_is_said_before_any_number() -> None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
-from fedveil.core.words import rounded_up
+from fedveil.core.words import SPOILING, rounded_up
 
 VACUOUS = 100.0
 """A group's ε beyond this says nothing; it is printed as ∞, with the number in the reason."""
@@ -65,10 +65,11 @@ class Guarantee:
         return math.isfinite(self.epsilon)
 
     def __str__(self) -> str:
-        value = f"ε = {rounded_up(self.epsilon)} at δ = {self.delta:g}" if self.finite else "ε = ∞"
-        return (
-            f"{self.unit} × {self.view}: {value} ({self.relation}; {self.composition if self.finite else self.reason})"
-        )
+        if not self.finite:
+            return f"{self.unit} × {self.view}: ε = ∞ ({self.relation}; {self.reason})"
+        spoiled = "".join(f"; {caveat}" for caveat in self.caveats if caveat.startswith(SPOILING))
+        value = f"ε = {rounded_up(self.epsilon)} at δ = {self.delta:g}"
+        return f"{self.unit} × {self.view}: {value} ({self.relation}; {self.composition}){spoiled}"
 
     def to_dict(self) -> dict[str, object]:
         """JSON-ready; infinities are the string "inf"."""

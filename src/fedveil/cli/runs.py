@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,19 @@ def run_command(
 @json_option
 def resume_command(directory: Path, workers: int | None, as_json: bool) -> None:
     """Go on with an interrupted run."""
+    from fedveil.core.errors import FedveilError
+    from fedveil.experiment.files import RunFiles
     from fedveil.experiment.run import resume
     from fedveil.report.progress import ConsoleReporter
 
+    files = RunFiles(directory)
+    finished = files.result.exists()
     with ConsoleReporter(Console(stderr=True)) as reporter:
         result = resume(directory, workers=workers, reporter=reporter)
+        if finished and not files.ledger.is_file():
+            raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
+        if finished:
+            reporter.note("it is finished already; this is how it ended")
     _print_result(result.to_dict(), as_json)
 
 
@@ -96,6 +105,5 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
     if result["seeded"]:
         click.echo(SEEDED)
     click.echo(f"run: {result['run']}")
-    click.echo(
-        f"next: fedveil account {result['run']}, fedveil show {result['run']}, or any other of `fedveil methods`"
-    )
+    where = shlex.quote(result["run"])
+    click.echo(f"next: fedveil account {where}, fedveil show {where}, or any other of `fedveil methods`")

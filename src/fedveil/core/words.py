@@ -13,6 +13,12 @@ LEAKED = "NOT private as it stands"
 ONE_COPY = "speaks of one client's copy"
 """How the caveat begins where other clients hold copies of a record."""
 
+SCALED = "features are scaled by the means and deviations of all training records together, which ε leaves out"
+"""The caveat of data sets whose numbers are brought to one scale before anybody trains on them."""
+
+SPOILING = (LEAKED, SEEDED, ONE_COPY, SCALED)
+"""Caveats without which an ε is never printed, however short the line."""
+
 
 def rounded_up(epsilon: float, digits: int = 4) -> str:
     """A certified ε, or noise that was solved for, never below what it is."""

@@ -238,6 +238,11 @@ def _examples(inputs: NDArray[np.uint8] | NDArray[np.float32], labels: Integers 
 
 def _check_tensors(where: str, examples: Examples) -> None:
     inputs, labels = examples.inputs, examples.labels
+    told: dict[str, object] = {"inputs": inputs, "labels": labels}
+    for name, values in told.items():
+        if not isinstance(values, Tensor):
+            kind = type(values).__name__
+            raise FedveilError(f"{where}: {name} must be a torch tensor, not {kind}; torch.as_tensor makes one")
     if inputs.dtype not in (torch.uint8, torch.float32):
         raise FedveilError(f"{where}: inputs must be uint8 or float32, not {inputs.dtype}")
     if labels.dtype != torch.int64 or labels.ndim != 1:

@@ -26,6 +26,7 @@ from fedveil.experiment.convert import structure, unstructure
 from fedveil.experiment.files import run_of
 from fedveil.experiment.findings import keep_attack
 from fedveil.experiment.layers import ABSENT, merge, set_dotted
+from fedveil.experiment.ledger import check_records
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.spec import Spec, read_settings, resolve
 from fedveil.runtimes.local import count_workers, one_thread
@@ -216,6 +217,8 @@ def opened(
     files = run_of(source, overrides)
     if files is not None:
         files.check()
+        if dataset is not None:
+            check_records(files, dataset)
         prepared = prepare(_seeded(resolve(files.spec), seed), dataset, initial=files.initial())
         state = files.load_checkpoint(prepared.layout)
         if state is None:

@@ -37,6 +37,7 @@ from fedveil.engine.server import ServerState
 from fedveil.experiment.audit_result import Audit
 from fedveil.experiment.files import run_of
 from fedveil.experiment.findings import keep_audit
+from fedveil.experiment.ledger import check_records
 from fedveil.experiment.prepare import Prepared, prepare
 from fedveil.experiment.privacy import promised, spent
 from fedveil.experiment.spec import resolve
@@ -84,6 +85,8 @@ def audit(
     run = run_of(source, overrides)
     if run is not None:
         run.check()
+        if dataset is not None:
+            check_records(run, dataset)
     spec = resolve(source if run is None else run.spec, told)
     prepared = _setting(prepare(spec, dataset), unit, view, rounds)
     clients = prepared.sites.population.clients

@@ -17,7 +17,8 @@ from typing import Any, Self
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Receipt, Sampling, Unit
-from fedveil.experiment.files import text_digest
+from fedveil.data.dataset import Dataset
+from fedveil.experiment.files import RunFiles, text_digest
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -185,6 +186,13 @@ class Ledger:
             raise FedveilError(f"{self._path}: the ledger can't be used ({error}); the run can't go on") from None
         except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
             raise FedveilError(f"{self._path}: the ledger can't be read ({error}); the run can't go on") from None
+
+
+def check_records(files: RunFiles, dataset: Dataset) -> None:
+    """Refuse records other than those that a run began with."""
+    if files.ledger.is_file():
+        with Ledger(files.ledger) as ledger:
+            ledger.check(dataset.fingerprint, "records")
 
 
 def _declaration_id(database: sqlite3.Connection, declaration: Declaration) -> int:

@@ -15,7 +15,7 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
-from fedveil.core.words import ONE_COPY, rounded_up
+from fedveil.core.words import ONE_COPY, SCALED, rounded_up
 from fedveil.data.dataset import SCALED_TOGETHER, Dataset
 from fedveil.experiment.budget import excludes
 from fedveil.experiment.described import clients_words
@@ -183,9 +183,6 @@ def _replayed(
     )
 
 
-SCALED = "features are scaled by the means and deviations of all training records together, which ε leaves out"
-
-
 def _stating(terms: Terms, table: Callable[[int], Table]) -> Table:
     """The table for one copy of a record, with what must be said of this data set's records in every cell.
 
@@ -244,9 +241,9 @@ def calibrate_spec(
     prepared = prepare(resolve(source, overrides))
     spec = prepared.spec
     target = Budget(epsilon, spec.privacy.delta if delta is None else delta, Unit(unit), View(view))
-    privacy = replace(spec.privacy, delta=target.delta)
+    privacy = replace(spec.privacy, delta=target.delta, unit=target.unit, view=target.view)
     if privacy.epsilon is not None:  # a budget of the preset's own must not stop a run that keeps the one asked for
-        privacy = replace(privacy, epsilon=target.epsilon, unit=target.unit, view=target.view)
+        privacy = replace(privacy, epsilon=target.epsilon)
     excluding = excludes(replace(prepared, spec=replace(spec, privacy=privacy)))
     found = calibrate(spec.method, prepared.population, prepared.layers, target, solve=solve, excluding=excluding)
     answer = replace(spec, method=found.method, privacy=privacy)

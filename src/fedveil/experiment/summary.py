@@ -10,9 +10,9 @@ from typing import Any
 from fedveil.accounting.guarantees import Guarantee, plain_number
 from fedveil.accounting.table import Table
 from fedveil.core.types import Unit, View
-from fedveil.core.words import LEAKED, ONE_COPY
+from fedveil.core.words import LEAKED, ONE_COPY, SCALED
 from fedveil.experiment.prepare import Prepared
-from fedveil.experiment.privacy import SCALED, claimed, promised
+from fedveil.experiment.privacy import claimed, promised
 from fedveil.experiment.series import Done
 
 Cell = tuple[Unit, View]

@@ -50,6 +50,8 @@ def build(
     try:
         inspect.signature(factory).bind(tuple(input_shape), classes, **options)
     except (TypeError, ValueError) as error:
+        if not options:
+            raise FedveilError(f"model: {name} must take (input_shape, classes) ({error})") from None
         raise FedveilError(f"model.options: {name} takes no such options ({error})") from None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

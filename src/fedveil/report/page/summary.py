@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedveil.core.words import SEEDED
+from fedveil.core.words import SCALED, SEEDED
 from fedveil.report.page.facts import Cell, Options, Run
 from fedveil.report.page.markup import Markup, callout, join, listing, paragraph, table, tag
 from fedveil.report.page.words import (
@@ -104,7 +104,7 @@ def _at_a_glance(run: Run, options: Options) -> Markup:
         kind = "This is what is promised for the whole training; no round has begun, so nothing was spent yet."
     else:
         kind = "This is what is promised for the whole training; what was spent is not known."
-    copies = copies_words(cells)
+    copies, scaled = copies_words(cells), any(SCALED in cell["caveats"] for cell in cells)
     rows = [
         [
             join([WHO[view][0], tag("span", WHO[view][1], class_="who")]),
@@ -124,6 +124,7 @@ def _at_a_glance(run: Run, options: Options) -> Markup:
         paragraph(kind, class_="small muted"),
         listing(promise_sentences(cells)),
         callout("warn", "The same record is held by several clients", listing(copies)) if copies else None,
+        callout("warn", "Not covered by any ε", f"{SCALED[0].upper()}{SCALED[1:]}.") if scaled else None,
     )
 
 
