@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from fedveil.accounting import compose
@@ -54,7 +54,7 @@ class Table:
     setting: Setting
     exposures: tuple[Exposure, ...]
     exposure_of: tuple[int, ...]
-    word: Callable[[Guarantee], Guarantee] = lambda cell: cell
+    word: Callable[[Guarantee], Guarantee] = field(default=lambda cell: cell, compare=False)
 
     @property
     def delta(self) -> float:
