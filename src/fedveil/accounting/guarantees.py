@@ -67,9 +67,9 @@ class Guarantee:
     def __str__(self) -> str:
         if not self.finite:
             return f"{self.unit} × {self.view}: ε = ∞ ({self.relation}; {self.reason})"
-        spoiled = "".join(f"; {caveat}" for caveat in self.caveats if caveat.startswith(SPOILING))
-        value = f"ε = {rounded_up(self.epsilon)} at δ = {self.delta:g}"
-        return f"{self.unit} × {self.view}: {value} ({self.relation}; {self.composition}){spoiled}"
+        value = f"ε = {rounded_up(self.epsilon)} at δ = {self.delta:g} ({self.relation}; {self.composition})"
+        worst_first = [caveat for mark in SPOILING for caveat in self.caveats if caveat.startswith(mark)]
+        return "; ".join([f"{self.unit} × {self.view}: {value}", *worst_first])
 
     def to_dict(self) -> dict[str, object]:
         """JSON-ready; infinities are the string "inf"."""
