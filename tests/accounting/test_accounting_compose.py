@@ -6,16 +6,20 @@ import logging
 import math
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 from absl import logging as library_log
+from scipy import fft
 from scipy.stats import binom
 
 from fedveil.accounting import losses, powers, renyi
+from fedveil.accounting.claims import prifedsync_mean
 from fedveil.accounting.compose import (
     Term,
+    central_limit_mean,
     certified_delta,
     certify,
     composition,
@@ -122,7 +126,9 @@ def test_a_delta_below_double_precision_falls_back_to_renyi() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 97, 1_000, 20_000])
-@pytest.mark.parametrize("step", [Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-4)])
+@pytest.mark.parametrize(
+    "step", [Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-4), Step("without-replacement", 1.1, 0.02)]
+)
 def test_repeating_on_kept_transforms_is_the_librarys_own_composition(step: Step, count: int) -> None:
     parts = composition(Term(((step, count),)))
     interval = grid_interval(parts)
@@ -138,8 +144,30 @@ def test_repeating_on_kept_transforms_is_the_librarys_own_composition(step: Step
         assert np.abs(mine.deltas(epsilons) - theirs.deltas(epsilons)).max() <= losses.ROUNDING * count
 
 
+@pytest.mark.parametrize("count", [2, 10, 100])
+@pytest.mark.parametrize(
+    "step", [Step("poisson", 0.3, 0.01), Step("without-replacement", 0.3, 0.01), Step("without-replacement", 1.0, 0.03)]
+)
+def test_rounding_of_a_transform_stays_far_below_what_is_charged_for_it(step: Step, count: int) -> None:
+    """Against extended precision, where steps whose loss is mostly one value leave the largest errors."""
+    interval = grid_interval(composition(Term(((step, count),))))
+    assert interval is not None
+    masses = losses.distinct_directions(losses.of_step(step, interval))[0].masses
+    size = 1 << (len(masses) - 1).bit_length() + 2
+
+    def repeated(values: Any) -> Any:
+        return fft.irfft(powers._power(fft.rfft(values, size), count), size)
+
+    error = repeated(masses) - repeated(masses.astype(np.longdouble))
+    assert 0 < float(np.abs(error).sum()) <= losses.ROUNDING * (count + 1) / 2
+
+
 def test_one_more_round_is_on_the_same_grid_and_costs_more() -> None:
-    for step in (Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-9)):
+    for step in (
+        Step("poisson", 1.1, 0.02),
+        Step("poisson", 7.746, 0.01, 1e-9),
+        Step("without-replacement", 1.1, 0.02),
+    ):
         for chance in (1.0, 0.3):
             each = [composition(Term(((step, 100),), chance, rounds)) for rounds in range(2, 30)]
             assert len({grid_interval(parts) for parts in each}) == 1
@@ -181,6 +209,14 @@ def test_enormous_noise_is_accounted_without_an_error_and_never_below_its_floor(
     """z beyond 6e7, where the library's logarithms fail: what no sampling would cost is still a bound."""
     faint = [certify(composition(Term(((Step(kind, noise, 1e-6), 5),))), 1e-12).epsilon for noise in (1e6, 1e8, 1e10)]
     assert all(0 < epsilon < 0.03 for epsilon in faint)
+
+
+@pytest.mark.parametrize("noise", [1e8, 1e12, 1e15])
+def test_the_central_limit_of_enormous_noise_is_a_number(noise: float) -> None:
+    limits = central_limit_mean(composition(Term(((Step("without-replacement", noise, 0.1), 5),))))
+    assert limits is not None
+    assert 0 <= limits < 1e-6
+    assert 0 <= prifedsync_mean(600, 16, 38, 93, noise) < 1e-6
 
 
 def test_a_plain_gaussian_with_enormous_noise_costs_next_to_nothing_and_warns_of_nothing() -> None:

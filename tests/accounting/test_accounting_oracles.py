@@ -15,15 +15,18 @@ from fedveil.accounting.claims import prifedsync_mean
 from fedveil.accounting.compose import (
     Composition,
     Term,
+    central_limit_epsilon,
     central_limit_mean,
     certified_delta,
     certify,
+    composed_pld,
     composition,
     gaussian_delta,
     grid_interval,
+    renyi_epsilon,
 )
 from fedveil.accounting.events import Step
-from fedveil.accounting.renyi import ORDERS, term_divergences
+from fedveil.accounting.renyi import ORDERS, delta_of, term_divergences
 
 Values = npt.NDArray[np.float64]
 GRID: Values = np.linspace(-30, 30, 60_001)
@@ -127,17 +130,88 @@ def test_every_mechanism_dominates_its_exact_divergence_in_both_directions() -> 
         assert add.deltas(at)[0] >= divergence(absent, present, epsilon) - 1e-9
 
 
-def test_fixed_size_samples_against_enumeration() -> None:
-    """Replace-one, B of N without replacement, two extreme records, one step: Rényi must not understate."""
-    records, batch, deviation = 5, 2, 2.0  # S = 1, so z = σ/2
+def fixed_size_sums(others: tuple[int, ...], batch: int, deviation: float) -> tuple[Values, Values]:
+    """Densities of the noisy sum of `batch` of all records, the first of which is 1, or −1 in its neighbour."""
+    records = [*range(len(others) + 1)]
+    subsets = list(itertools.combinations(records, batch))
     first, second = np.zeros_like(GRID), np.zeros_like(GRID)
-    subsets = list(itertools.combinations(range(records), batch))
     for subset in subsets:
-        first += norm.pdf(GRID, 1.0 if 0 in subset else 0.0, deviation) / len(subsets)
-        second += norm.pdf(GRID, -1.0 if 0 in subset else 0.0, deviation) / len(subsets)
-    for epsilon in (0.2, 0.5, 1.0):
-        true = max(divergence(first, second, epsilon), divergence(second, first, epsilon))
-        assert certified_delta(steps("without-replacement", deviation / 2, 1, batch / records), epsilon) >= true
+        rest = sum(others[record - 1] for record in subset if record)
+        first += norm.pdf(GRID, rest + (0 in subset), deviation) / len(subsets)
+        second += norm.pdf(GRID, rest - (0 in subset), deviation) / len(subsets)
+    return first, second
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("others", list(itertools.combinations_with_replacement((-1, 0, 1), 4)))
+def test_fixed_size_samples_are_never_understated(others: tuple[int, ...], epsilon: float) -> None:
+    """Every composition of extreme records, one step, S = 1 and so z = σ/2: neither accountant may fall below."""
+    batch, deviation = 2, 2.0
+    first, second = fixed_size_sums(others, batch, deviation)
+    true = max(divergence(first, second, epsilon), divergence(second, first, epsilon))
+    parts = steps("without-replacement", deviation / 2, 1, batch / (len(others) + 1))
+    pld = composed_pld(parts)
+    assert pld is not None
+    assert losses.read_delta(pld, epsilon, 1) >= true - 1e-9
+    assert delta_of(term_divergences(parts[0].steps, 1.0, 1), epsilon) >= true
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 2.0])
+def test_the_worst_records_attain_what_is_certified_for_one_step_of_fixed_size(epsilon: float) -> None:
+    """Everyone else holds what the record is exchanged for, so that only the draw of the record shows."""
+    first, second = fixed_size_sums((-1, -1, -1, -1), 2, 2.0)
+    certified = certified_delta(steps("without-replacement", 1.0, 1, 2 / 5), epsilon)
+    assert certified == pytest.approx(divergence(first, second, epsilon), rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
+def test_composed_fixed_size_steps_against_simulation(epsilon: float) -> None:
+    """The dominating pair drawn from directly: what Poisson sampling gains, its mirror image, and a loss of 0."""
+    rate, noise, count = 0.3, 1.1, 4
+
+    def exchanged(generator: np.random.Generator, draws: int) -> Values:
+        shape = (draws, count)
+        drawn = noise * generator.normal(size=shape) + (generator.random(shape) < rate)
+        gained = subsampled_loss(drawn, rate, noise)
+        gains = norm.sf(0.5, 0, noise)  # above 1/2 the loss is positive; this is how often it is without the record
+        share = gains / (1 - rate * norm.sf(0.5, 1, noise) - (1 - rate) * gains)
+        tail = noise * norm.isf(gains * generator.random(shape))
+        mirrored = np.where(generator.random(shape) < share, -subsampled_loss(tail, rate, noise), 0.0)
+        return np.where(gained > 0, gained, mirrored).sum(axis=1)
+
+    true, error = simulated(exchanged, epsilon)
+    certified = certified_delta(steps("without-replacement", noise, count, rate), epsilon)
+    assert true - 4 * error <= certified <= true + 4 * error + 0.002
+
+
+def test_exchanging_records_looks_the_same_from_both_sides() -> None:
+    """H(ε) = 1 − e^ε + e^ε·H(−ε), which makes one direction enough."""
+    (found,) = losses.distinct_directions(losses.of_step(Step("without-replacement", 0.8, 0.1), 1e-3))
+    epsilons = np.linspace(0.0, 3.0, 50)
+    back = -np.expm1(-epsilons) + np.exp(-epsilons) * found.deltas(epsilons)
+    assert found.deltas(-epsilons) == pytest.approx(back, abs=1e-12)
+    assert found.masses.sum() + found.infinite == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("sigma", "rounds"), [(1.0, 93), (0.9, 83), (0.75, 64)])
+def test_prifedsyncs_rounds_lie_between_an_attained_loss_and_what_other_accountants_say(
+    sigma: float, rounds: int
+) -> None:
+    """Below: two populations that a test tells apart, as of one step above. Above: the central limit, and Rényi."""
+    parts, attained = (steps(kind, sigma, 38 * rounds, 16 / 600) for kind in ("without-replacement", "poisson"))
+    pld = composed_pld(attained)
+    assert pld is not None
+    least = losses.directions(pld)[0].epsilon(1e-5)
+    found = certify(parts, 1e-5)
+    limit = central_limit_epsilon(parts, 1e-5)
+    assert limit is not None
+    assert found.accountant == "PLD"
+    assert least < found.epsilon < limit < renyi_epsilon(parts, 1e-5)
+
+
+def test_many_faint_fixed_size_steps_tend_to_their_central_limit() -> None:
+    parts = steps("without-replacement", 5.0, 100_000, 0.001)
+    assert certify(parts, 1e-5).epsilon == pytest.approx(central_limit_epsilon(parts, 1e-5), rel=1e-3)
 
 
 @pytest.mark.parametrize("chance", [0.01, 0.3, 1.0])

@@ -126,7 +126,7 @@ def prifedsync_mean(records: int, batch: int, local_steps: int, rounds: int, sig
     scale = batch / records * math.sqrt(local_steps * rounds)
     inverse = 1 / sigma
     inside = math.exp(inverse**2) * ndtr(1.5 * inverse) + 3 * ndtr(-0.5 * inverse) - 2 if inverse < 26 else math.inf
-    return float(math.sqrt(2) * scale * math.sqrt(inside))
+    return float(math.sqrt(2) * scale * math.sqrt(max(inside, 0.0)))  # below 0 by rounding, with enormous noise
 
 
 def claims(

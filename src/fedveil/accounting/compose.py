@@ -1,8 +1,8 @@
 """Composition: from counted steps to ε(δ) and δ(ε).
 
 Certified by privacy loss distributions in both directions. Plain Gaussians alone have a closed form, the limit of
-their PLD: n of them with z_i are one with (Σ z_i^−2)^(−1/2). Where no PLD is built (fixed-size samples) or double
-precision could not carry it (δ too small for so many steps, a grid too large), Rényi divergences certify.
+their PLD: n of them with z_i are one with (Σ z_i^−2)^(−1/2). Where double precision could not carry a PLD (δ too
+small for so many steps, a grid too large), Rényi divergences certify.
 """
 
 from __future__ import annotations
@@ -176,9 +176,7 @@ def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=16)
 def composed_pld(parts: Composition, coarsening: int = 1) -> library.PrivacyLossDistribution | None:
-    """The PLD of a composition; None where none is built or the grid would be out of proportion."""
-    if any(step.kind == "without-replacement" for term in parts for step, _ in term.steps):
-        return None
+    """The PLD of a composition; None where its grid would be out of proportion."""
     if total_steps(parts) > losses.MOST_STEPS:
         return None
     interval = grid_interval(parts, coarsening)
@@ -214,8 +212,9 @@ def _round_pld(steps: Counted, chance: float, interval: float) -> library.Privac
 def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
     """Fine enough for a step, and not more points than an FFT takes in a moment; None where both cannot be had.
 
-    The loss of one step has a standard deviation of about q·sqrt(e^(z^−2) − 1). Connecting the dots on a grid of
-    interval d adds at most about d²/4 to its variance, so the interval follows the mean variance of the steps.
+    The loss of one step has a standard deviation of about q·sqrt(e^(z^−2) − 1), up to sqrt(2) times that for samples of
+    fixed size. Connecting the dots on a grid of interval d adds at most about d²/4 to its variance, so the interval
+    follows the mean variance of the steps.
     """
     variance, count, mean, widest = 0.0, 0, 0.0, 0.0
     for term in parts:
@@ -278,7 +277,8 @@ def _central_limit_square(step: Step) -> float:
     if step.kind == "poisson":
         return step.rate**2 * math.expm1(inverse**2)
     upper, lower = math.exp(log_ndtr(1.5 * inverse)), math.exp(log_ndtr(-0.5 * inverse))
-    return float(2 * step.rate**2 * (math.exp(inverse**2) * upper + 3 * lower - 2))
+    inside = math.exp(inverse**2) * upper + 3 * lower - 2
+    return float(2 * step.rate**2 * max(inside, 0.0))  # below 0 by rounding, with enormous noise
 
 
 def central_limit_epsilon(parts: Composition, delta: float) -> float | None:

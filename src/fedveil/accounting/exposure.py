@@ -48,7 +48,6 @@ PEER = "a peer sees some of the released models, so the released row bounds it"
 PEER_SIZED = "a peer sees some of the released models, and knows when the whole cohort was drawn from the others"
 PEER_SUMMED = f"{PEER_SIZED}, and what noise it added itself"
 MIXED = "a peer starts from a mixture of the others' models, so the server row bounds it"
-REPLACED = "certified by Rényi divergences, which overstate ε for fixed-size samples"
 SUMMED = "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves"
 LEAKED_BOUND = f"{LEAKED}: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
 
@@ -152,8 +151,6 @@ def _of_all_copies(term: Term, times: int, copies: int, one_noise: bool) -> Term
 def _caveats(sized: bool, view: View, hidden: bool, summed: bool, place: str) -> list[str]:
     together = summed and place == "upload"
     found = []
-    if sized:
-        found.append(REPLACED)
     if hidden or (summed and sized):
         found.append(HIDDEN)
     if view is View.PEER:

@@ -2,8 +2,8 @@
 
 Built on dp_accounting's "connect the dots" discretisation: the discrete pair it makes is at least as easy to tell
 apart as the real one at *every* ε, and that survives mixtures and composition. What is written here is what the
-library does not have: the choice of the grid, batches that are cut, a round that one draw decides, and a reading
-of ε that charges the rounding of floating point to δ.
+library does not have: the choice of the grid, batches that are cut, samples of fixed size, a round that one draw
+decides, and a reading of ε that charges the rounding of floating point to δ.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ def of_step(step: Step, interval: float) -> library.PrivacyLossDistribution:
     """
     if step.kind == "gaussian":
         return _gaussian(step.noise_multiplier, 1.0, interval)
-    if step.kind != "poisson":
-        raise FedveilError(f"no privacy loss distribution is built for {step}")
     usual = _gaussian(step.noise_multiplier, step.rate, interval)
+    if step.kind == "without-replacement":
+        return _exchanged(directions(usual)[0])
     if step.overflow == 0:
         return usual
     return _gaussian(step.noise_multiplier / 2, step.rate, interval).compute_mixture(usual, step.overflow)
@@ -141,6 +141,24 @@ def _gaussian(noise_multiplier: float, rate: float, interval: float) -> library.
     return library.from_gaussian_mechanism(
         noise_multiplier, sampling_prob=rate, value_discretization_interval=interval, pessimistic_estimate=True
     )
+
+
+def _exchanged(removed: Direction) -> library.PrivacyLossDistribution:
+    """A uniform subset of fixed size, a share q of all, when one unit is exchanged for another.
+
+    With P and Q the Gaussians that 2S lies between, its divergences for ε ≥ 0 are at most H((1−q)Q + qP ‖ Q) (Dong,
+    Roth and Su 2022, Theorem 4.2; Zhu, Dong and Wang 2022, Theorem 11), those of Poisson sampling when the unit is
+    `removed`. For ε < 0 they follow, because exchanging goes both ways: H(ε) = 1 − e^ε + e^ε·H(−ε). One pair has all
+    of them: the mass m of each loss l > 0 as it is, m·e^(−l) at −l, and the rest at 0. It dominates every two
+    neighbours, so its compositions dominate theirs.
+    """
+    assert removed.lower <= 0  # the smallest loss is log(1 − q)
+    gains = removed.masses[1 - removed.lower :]
+    mirrored = gains * np.exp(-removed.interval * np.arange(1, len(gains) + 1))
+    rest = max(0.0, 1.0 - removed.infinite - float(gains.sum()) - float(mirrored.sum()))
+    masses = np.concatenate((mirrored[::-1], [rest], gains))
+    pmf = pld_pmf.DensePLDPmf(removed.interval, -len(gains), masses, removed.infinite, pessimistic_estimate=True)
+    return library.PrivacyLossDistribution(pmf)
 
 
 def seen_draw(pld: library.PrivacyLossDistribution, chance: float) -> library.PrivacyLossDistribution:

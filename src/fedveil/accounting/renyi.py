@@ -1,4 +1,4 @@
-"""Rényi differential privacy by dp_accounting: secondary values, and the certificate where no PLD is built.
+"""Rényi differential privacy by dp_accounting: secondary values, and the certificate where no PLD can be had.
 
 Every value here is an upper bound: orders that did not converge, or came out negative, count as ∞.
 """

@@ -20,6 +20,7 @@ SINGLE_PRECISION = (
 PUBLIC_COUNTS = "how many records each client holds is public; a removed record's place contributes zero"
 NO_COPIES = "no record is held by more than one client"
 
+BY_RENYI = "certified by Rényi divergences, which overstate ε"
 GROUP = "group privacy, from the noise on single records: all records of a client at once,"
 
 
@@ -142,7 +143,12 @@ def guarantee_of(
             setting.delta,
             certified.accountant,
             compose.describe(route.parts),
-            setting.stated(unit) + route.caveats + ((f"{GROUP} {route.group}",) if route.group > 1 else ()),
+            (
+                *setting.stated(unit),
+                *route.caveats,
+                *((f"{GROUP} {route.group}",) if route.group > 1 else ()),
+                *((BY_RENYI,) if certified.accountant == "RDP" else ()),
+            ),
             certified.reason,
         )
         if setting.secondary:
