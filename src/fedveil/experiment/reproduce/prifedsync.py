@@ -118,8 +118,8 @@ def _accuracy(key: str) -> Callable[[Done, Prepared, int], Value]:
 
 GUARANTEE = (
     "μ is the paper's central limit theorem for the rounds that we needed; “claimed ε” is that μ at δ = 1e-5,"
-    " “verified ε” what is certified for one record against one other client after those rounds, by Rényi divergences,"
-    " which overstate it for batches of fixed size: above the claimed one, it does not refute the claim."
+    " “verified ε” what is certified for one record against one other client after those rounds, by composing the same"
+    " steps without the limit."
 )
 GOAL = (
     "Where the goal is not reached, the other columns speak of the last round. At the paper's scale we train a tenth"
