@@ -111,6 +111,12 @@ def test_a_stated_number_that_is_not_reached_is_told_with_what_calibrated_noise_
     assert shortfalls([cell("a", "K=1", 0.95, 0.94, deviation=0.02)]) == []
 
 
+def test_an_epsilon_of_something_else_beside_it_says_so() -> None:
+    clients = {"place": "client × released", "relation": "replace-one"}
+    (words,) = shortfalls([cell("a", "K=1", 0.95, 0.67, **clients), ROWS[3]])
+    assert words.endswith("verified ε = 0.8 (record × server, add-or-remove: another guarantee)")
+
+
 def test_pictures_are_written(tmp_path: Path) -> None:
     line = {"name": "a", "panel": "accuracy", "rounds": [1, 2], "values": [0.1, 0.5], "deviation": [0.0, 0.1]}
     draw_table(tmp_path / "table.png", "title", "accuracy", ROWS)

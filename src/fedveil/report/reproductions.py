@@ -90,6 +90,7 @@ def shortfalls(rows: Sequence[Row], leeway: float = 0.01) -> list[str]:
             worst = max(short, key=lambda row: float(row["paper"] - row["ours"]))
             better = [
                 f"; there “{_calibrated_name(row)}” reaches {ours_word(row)}, verified ε = {verified_word(row)}"
+                f"{_another_guarantee(row, worst)}"
                 for row in rows
                 if row["added"] and row["ours"] is not None and _answers(row, worst)
             ]
@@ -112,6 +113,11 @@ def _answers(row: Row, worst: Row) -> bool:
     population = worst["row"].rpartition(", ")[2]
     mine = row["row"].rpartition(", ")[2]
     return row["column"] == worst["column"] and "calibrated" in row["row"] and ("K=" not in mine or mine == population)
+
+
+def _another_guarantee(row: Row, worst: Row) -> str:
+    """Two ε that do not speak of the same thing can't be compared."""
+    return "" if place_word(row) == place_word(worst) else f" ({place_word(row)}: another guarantee)"
 
 
 def _calibrated_name(row: Row) -> str:
