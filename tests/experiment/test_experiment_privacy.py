@@ -26,11 +26,22 @@ from fedveil.experiment.privacy import account, calibrate_spec, promised, spent
 from fedveil.experiment.run import resume, run
 from fedveil.experiment.spec import resolve
 from fedveil.report.guarantees import client_lines
+from fedveil.report.progress import Silent
 
 Settings = dict[str, Any]
 SERVER = (Unit.RECORD, View.SERVER)
 RELEASED = (Unit.RECORD, View.RELEASED)
 CLIENT_RELEASED = (Unit.CLIENT, View.RELEASED)
+
+
+class Noting(Silent):
+    """Remembers what it is told beside the rounds."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 def epsilon(result: Any, unit: str = "record", view: str = "server") -> float:
@@ -116,11 +127,14 @@ def _remember(blobs: Dataset) -> None:
 def test_a_client_without_budget_is_not_drawn_again_and_the_run_goes_on(
     tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
-    settings = budgeted(tiny, rounds=3)
-    result = run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    settings, reporter = budgeted(tiny, rounds=3), Noting()
+    result = run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs, reporter=reporter)
     taken = Counter(client for cohort in cohorts(tmp_path / "run") for client in cohort)
     assert taken == dict.fromkeys(range(10), 3)
     assert result.rounds == 8  # ten clients, three times each, four a round
+    assert reporter.notes[-1].startswith(
+        f"it ended after 8 of {settings['stop.rounds']} rounds: nobody could take part"
+    )
     assert epsilon(result) <= settings["privacy.epsilon"]
 
 

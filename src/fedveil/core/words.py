@@ -16,6 +16,9 @@ ONE_COPY = "speaks of one client's copy"
 SCALED = "features are scaled by the means and deviations of all training records together, which ε leaves out"
 """The caveat of data sets whose numbers are brought to one scale before anybody trains on them."""
 
+NOBODY_LEFT = "nobody could take part any more (a limit or a budget)"
+"""Why a run ended before its last round."""
+
 SPOILING = (LEAKED, SEEDED, ONE_COPY, SCALED)
 """Caveats without which an ε is never printed, however short the line."""
 

@@ -16,6 +16,7 @@ from typing import Any
 from fedveil.accounting.table import Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt
+from fedveil.core.words import NOBODY_LEFT
 from fedveil.data.dataset import Dataset
 from fedveil.data.sources import CATALOGUE
 from fedveil.engine import loop
@@ -174,6 +175,8 @@ def _train_rounds(
         if personal is not None:
             personal.forget()
         _report(reporter, event, method.rounds)
+    if state.round < method.rounds:
+        reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {NOBODY_LEFT}")
     return _finish(prepared, files, ledger, state, _evaluated(prepared, runtime.evaluate(state), personal), promise)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fedveil.core.words import LEAKED, ONE_COPY, SEEDED, rounded_up
+from fedveil.core.words import LEAKED, NOBODY_LEFT, ONE_COPY, SEEDED, rounded_up
 from fedveil.report.page.facts import Cell, Run, Status
 
 WHO = {
@@ -127,7 +127,7 @@ def status_words(status: Status) -> tuple[str, str]:
         if status.begun is not None and status.begun > status.published:
             words += " A further round was begun and paid for, but never published; its cost counts."
     elif status.published < status.planned:
-        words = f"It ended after {rounds}: nobody could take part any more (a limit or a budget)."
+        words = f"It ended after {rounds}: {NOBODY_LEFT}."
     else:
         words = f"All {status.planned} rounds were trained."
     if status.repeated:
