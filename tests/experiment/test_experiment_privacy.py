@@ -217,7 +217,7 @@ def test_a_run_whose_best_bound_is_another_mechanism_than_promised_still_comes_t
         "local.steps": 1,
         "stop.rounds": 12,
         "upload": noise(6.0, "client"),
-        "server": noise(4.0, "client"),
+        "server": noise(2.6, "client"),
     }
     promise = promised(prepare(resolve("fedavg", settings), blobs), delta=1e-5).of(*CLIENT_RELEASED)
     result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=blobs)

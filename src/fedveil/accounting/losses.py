@@ -146,7 +146,7 @@ def _gaussian(noise_multiplier: float, rate: float, interval: float) -> library.
 def _exchanged(removed: Direction) -> library.PrivacyLossDistribution:
     """A uniform subset of fixed size, a share q of all, when one unit is exchanged for another.
 
-    With P and Q the Gaussians that 2S lies between, its divergences for ε ≥ 0 are at most H((1−q)Q + qP ‖ Q) (Dong,
+    With Gaussians P and Q whose means are 2S apart, its divergences for ε ≥ 0 are at most H((1−q)Q + qP ‖ Q) (Dong,
     Roth and Su 2022, Theorem 4.2; Zhu, Dong and Wang 2022, Theorem 11), those of Poisson sampling when the unit is
     `removed`. For ε < 0 they follow, because exchanging goes both ways: H(ε) = 1 − e^ε + e^ε·H(−ε). One pair has all
     of them: the mass m of each loss l > 0 as it is, m·e^(−l) at −l, and the rest at 0. It dominates every two
