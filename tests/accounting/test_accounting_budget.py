@@ -14,6 +14,7 @@ from fedveil.accounting.budget import (
     charge,
     check_kept,
     may_spend,
+    relations_differ,
     round_cost,
     rounds_left,
     spent_delta,
@@ -27,7 +28,7 @@ from fedveil.mechanisms.schedules import Linear
 from fedveil.method import Method
 from fedveil.parts.batches import PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
-from fedveil.zoo import FED_AVG, FED_CDP
+from fedveil.zoo import FED_AVG, FED_CDP, FED_SDP_CLIENT
 
 POPULATION = Population((500,) * 20)
 SMALL = replace(FED_CDP, cohort=FixedSize(10))
@@ -54,6 +55,24 @@ def test_the_round_that_would_exceed_does_not_run() -> None:
     assert spent_delta(spent, BUDGET) <= 1e-5 < spent_delta(charge(spent, cost), BUDGET)  # Geyer's form
     promised = plan(POISSON, POPULATION, 3, delta=1e-5, participation=rounds).of(Unit.RECORD, View.SERVER)
     assert promised.epsilon == spent_epsilon(spent, BUDGET)
+
+
+def test_rounds_that_are_bounded_under_different_relations_do_not_add_up() -> None:
+    """Coins that grow to everybody: at first a client is added or removed, in the end, on the sum of all, replaced."""
+    growing = replace(FED_SDP_CLIENT, cohort=PoissonCohort(0.5, growth=Linear(1.0, 2.0)))
+    first, last = (
+        Round(growing.declare(round, 500, 3, POPULATION.clients), growing.cohort.at(round, growing.rounds))
+        for round in (0, growing.rounds - 1)
+    )
+    budget = Budget(50.0, 1e-5, Unit.CLIENT, View.RELEASED)
+    before, after = (round_cost(round, 500, budget, CROWD) for round in (first, last))
+    assert may_spend(None, before, budget)
+    assert may_spend(None, after, budget)
+    assert relations_differ(first, last, 500, budget, CROWD)
+    assert not relations_differ(first, first, 500, budget, CROWD)
+    assert not may_spend(before, after, budget)
+    assert rounds_left(before, after, budget) == 0
+    assert spent_epsilon(charge(before, after), budget) == math.inf
 
 
 def test_against_a_hidden_cohort_every_round_costs_but_less() -> None:

@@ -186,6 +186,25 @@ def test_a_budget_and_what_is_said_to_be_spent_go_by_the_same_rule_where_two_mec
     assert 0.8 * settings["privacy.epsilon"] < epsilon(result, unit, view) <= settings["privacy.epsilon"]
 
 
+def test_a_budget_over_coins_that_grow_to_everybody_is_kept_by_what_the_table_says(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = {
+        **tiny,
+        "cohort": {"kind": "poisson", "rate": 0.5, "growth": course(1.0, 2.0)},
+        "batch": {"kind": "all"},
+        "local.steps": 1,
+        "upload": noise(5.0, "client"),
+        "stop.rounds": 8,
+        "privacy.epsilon": 1.5,
+        "privacy.unit": "client",
+        "privacy.view": "released",
+    }
+    assert excludes(prepare(resolve("fedavg", settings), blobs))
+    result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=blobs)
+    assert 0.5 < epsilon(result, "client", "released") <= 1.5
+
+
 def test_a_budget_that_a_later_round_can_not_keep_ends_the_run(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     falling = {"kind": "exponential", "start": 1.0, "end": 0.001}
     settings = {

@@ -1,10 +1,10 @@
 """Budgets, enforced before the spending: pure functions from what was spent to what may still run.
 
 What a client (or, against views to which the cohort is hidden, everybody) has spent is a `Composition` for each place
-whose noise bounds the view; a round adds its cost. The budget is kept as long as one place's composition stays within
-it, the same rule as that of the table: the cheapest place of each round by itself would be a bound that no table shows.
-Whether a further round stays within (ε, δ) is remembered as the most steps that do, so asking again after each round is
-a comparison of two numbers.
+whose noise bounds the view, under one relation; a round adds its cost. The budget is kept as long as one of these
+compositions stays within it, the same rule as that of the table: the cheapest place of each round by itself would be a
+bound that no table shows. Whether a further round stays within (ε, δ) is remembered as the most steps that do, so
+asking again after each round is a comparison of two numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
 from fedveil.accounting.exposure import Unprotected, routes
-from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.accounting.guarantees import Relation, check_delta, check_epsilon
 from fedveil.accounting.participation import Crowd, Exposure, Round
 from fedveil.accounting.table import vacuous
 from fedveil.core.errors import FedveilError
@@ -42,11 +42,14 @@ class Budget:
         check_delta(self.delta)
 
 
-Costs = tuple[tuple[str, Composition], ...]
-"""What something costs, for each place whose noise bounds it; empty where nothing does."""
+Source = tuple[str, Relation]
+"""The place whose noise bounds something, and the relation under which it does: another relation is another bound."""
+
+Costs = tuple[tuple[Source, Composition], ...]
+"""What something costs, for each source of a bound; empty where nothing bounds it."""
 
 Spent = Costs | None
-"""What was spent so far; None before the first round, to which no place has yet been found wanting."""
+"""What was spent so far; None before the first round, to which no source has yet been found wanting."""
 
 
 def round_cost(
@@ -82,7 +85,7 @@ def _round_cost(
         if epsilon > budget.epsilon:
             reasons.append(vacuous(route.group, epsilon))
         else:
-            costs.append((place, route.parts))
+            costs.append(((place, route.relation), route.parts))
     return tuple(costs), reasons
 
 
@@ -95,15 +98,21 @@ def costs_everybody(round: Round, budget: Budget, crowd: Crowd) -> bool:
     return any(not isinstance(route, Unprotected) and route.parts for route in absent)
 
 
+def relations_differ(first: Round, last: Round, records: int, budget: Budget, crowd: Crowd) -> bool:
+    """Whether a place bounds two rounds under different relations, so that their costs do not add up."""
+    before, after = (dict(source for source, _ in round_cost(each, records, budget, crowd)) for each in (first, last))
+    return any(after.get(place, relation) is not relation for place, relation in before.items())
+
+
 def charge(spent: Spent, cost: Costs) -> Costs:
-    """What is spent after one more round. A place that left one round unprotected bounds nothing any more."""
+    """What is spent after one more round. A source that left one round unprotected bounds nothing any more."""
     return cost if spent is None else _charged(spent, cost)
 
 
 @lru_cache(maxsize=65536)
 def _charged(spent: Costs, cost: Costs) -> Costs:
     now = dict(cost)
-    return tuple((place, composition(*parts, *now[place])) for place, parts in spent if place in now)
+    return tuple((source, composition(*parts, *now[source])) for source, parts in spent if source in now)
 
 
 def within(spent: Composition, budget: Budget) -> bool:
@@ -156,9 +165,9 @@ def rounds_left(spent: Spent, cost: Costs, budget: Budget) -> int:
     before = None if spent is None else dict(spent)
     return max(
         (
-            _fitting(() if before is None else before[place], parts, budget)
-            for place, parts in cost
-            if before is None or place in before
+            _fitting(() if before is None else before[source], parts, budget)
+            for source, parts in cost
+            if before is None or source in before
         ),
         default=0,
     )
@@ -174,13 +183,13 @@ def _times(parts: Composition, times: int) -> Composition:
 
 def spent_epsilon(spent: Spent, budget: Budget) -> float:
     """ε spent at the budget's δ."""
-    return min((certify(parts, budget.delta).epsilon for _, parts in _begun(spent)), default=math.inf)
+    return min((certify(parts, budget.delta).epsilon for parts in _begun(spent)), default=math.inf)
 
 
 def spent_delta(spent: Spent, budget: Budget) -> float:
     """δ spent at the budget's ε: Geyer's form."""
-    return min((certified_delta(parts, budget.epsilon) for _, parts in _begun(spent)), default=1.0)
+    return min((certified_delta(parts, budget.epsilon) for parts in _begun(spent)), default=1.0)
 
 
-def _begun(spent: Spent) -> Costs:
-    return (("", ()),) if spent is None else spent
+def _begun(spent: Spent) -> tuple[Composition, ...]:
+    return ((),) if spent is None else tuple(parts for _, parts in spent)

@@ -27,8 +27,8 @@ POINTS_PER_DEVIATION = 20
 FINEST, COARSEST = 1e-8, 2e-3
 LARGEST_STEP, LARGEST_GRID, MOST_STEPS = 150_000, 4_000_000, 10_000_000
 ROUNDING = 1e-13
-"""Charged to δ for every composed step: bounds the rounding of the Fourier transform (≤ 2⁻⁵² · log₂ N · N · max p,
-about 6e-14 for any grid used here) and of one step's discretisation."""
+"""Charged to δ for every composed step. What is read is a sum over a tail, to which the rounding of the Fourier
+transform adds about 2⁻⁵²·log₂ N·ln N a step, 1e-14 for any grid used here; one step's discretisation adds less."""
 MADE_UP, MOST_EXCESS = 2e-18, 1e-3
 """Rounding makes up about `MADE_UP`/interval of mass at each point of one step's grid; a composition may have at most
 `MOST_EXCESS` of it. Such mass only raises ε."""

@@ -13,6 +13,7 @@ from fedveil.accounting.budget import (
     check_kept,
     costs_everybody,
     may_spend,
+    relations_differ,
     round_cost,
     rounds_left,
     spent_epsilon,
@@ -99,16 +100,21 @@ def budget_of(terms: Terms) -> Budget | None:
 
 
 def excludes(terms: Terms) -> bool:
-    """Whether the spec's budget may leave single clients out, so that no chance of the draw may be counted on."""
+    """Whether the spec's budget may leave single clients out, so that no chance of the draw may be counted on.
+
+    Nor may it where rounds that count on it would not add up with the others. Cohorts grow or shrink all the way, so
+    the first and the last round tell.
+    """
     budget, method, population = budget_of(terms), terms.spec.method, terms.population
     if budget is None:
         return False
-    crowd = Crowd.of(method, population.clients, method.cohort.most is not None)
-    everybody = []
-    for round in (0, method.rounds - 1):
-        declared = method.declare(round, population.records[0], terms.layers, population.clients)
-        everybody.append(costs_everybody(Round(declared, method.cohort.at(round, method.rounds)), budget, crowd))
-    return not all(everybody)
+    crowd, records = Crowd.of(method, population.clients, method.cohort.most is not None), population.records[0]
+    first, last = (
+        Round(method.declare(round, records, terms.layers, population.clients), method.cohort.at(round, method.rounds))
+        for round in (0, method.rounds - 1)
+    )
+    everybody = all(costs_everybody(round, budget, crowd) for round in (first, last))
+    return not everybody or relations_differ(first, last, records, budget, crowd)
 
 
 def crowd_of(terms: Terms) -> Crowd:
