@@ -428,7 +428,7 @@ def test_for_release_compares_what_was_spent_under_the_relation_of_the_promise(t
         "batch": "all",
         "local": {"steps": 1},
         "example": {"clip": {"bound": 1.0}, "sigma": 14.0},
-        "upload": {"clip": {"bound": 1.0}, "sigma": 4.0, "unit": "client"},
+        "upload": {"clip": {"bound": 1.0}, "sigma": 2.2, "unit": "client"},
         "stop": {"rounds": 30},
     }
     with pytest.raises(KeyboardInterrupt):
