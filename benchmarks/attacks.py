@@ -24,17 +24,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedveil.attacks.distances import SquaredL2
-from fedveil.attacks.invert import MATCHED, Attack, invert
-from fedveil.attacks.labels import recovered
-from fedveil.attacks.lbfgs import Lbfgs
-from fedveil.attacks.minimise import UPDATES
-from fedveil.attacks.seeds import Patterned
-from fedveil.attacks.victims import Stolen, Truth, choose_victims, steal
+from fedveil.attacks.inversion.distances import SquaredL2
+from fedveil.attacks.inversion.invert import MATCHED, Attack, invert
+from fedveil.attacks.inversion.labels import recovered
+from fedveil.attacks.inversion.lbfgs import Lbfgs
+from fedveil.attacks.inversion.minimise import UPDATES
+from fedveil.attacks.inversion.seeds import Patterned
+from fedveil.attacks.inversion.victims import Stolen, Truth, choose_victims, steal
 from fedveil.core.types import View
 from fedveil.engine.client import Broadcast
-from fedveil.experiment.attack import opened, scene_of
 from fedveil.runtimes.local import usable_cores
+from fedveil.studies.attack import opened, scene_of
 
 HERE = Path(__file__).parent
 

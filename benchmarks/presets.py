@@ -20,14 +20,14 @@ from typing import Any
 import psutil
 import torch
 
+from fedveil.config.spec import resolve
 from fedveil.data.dataset import load
 from fedveil.engine.loop import rounds
-from fedveil.engine.personal import PersonalModels
-from fedveil.experiment.prepare import Prepared, prepare
-from fedveil.experiment.spec import resolve
+from fedveil.engine.personal_models import PersonalModels
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone, FixedSize
 from fedveil.parts.personal import Shared
+from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runtimes.local import LocalRuntime
 from fedveil.zoo import ZOO
 

@@ -16,7 +16,7 @@ from fedveil.method import Method
 from fedveil.models.registry import build
 from fedveil.parts.batches import PartitionBatch
 from fedveil.parts.cohorts import FixedSize
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.runtimes.local import Job
 from fedveil.zoo import FED_AVG, FED_CDP
 

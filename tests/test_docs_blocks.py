@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from fedveil.cli import main
-from fedveil.experiment.spec import resolve
+from fedveil.config.spec import resolve
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted((ROOT / "examples").glob("*.md"))]

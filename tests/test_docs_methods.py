@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from fedveil.accounting import Budget, calibrate, claims, plan
+from fedveil.config.spec import resolve
 from fedveil.core.parameters import Layout
 from fedveil.core.types import Population, Unit, View
-from fedveil.experiment.spec import resolve
 from fedveil.models.registry import MODELS, build
-from fedveil.report.guarantees import rounded_up
+from fedveil.report.terminal.guarantee_lines import rounded_up
 from fedveil.zoo import ZOO
 
 PAGES = sorted((Path(__file__).parent.parent / "docs" / "methods").glob("*.md"))

@@ -22,7 +22,7 @@ from fedveil.method import Method
 from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.parts.compression import Prune
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.parts.personal import Attention, Identity, Interpolated, Personalisation
 from fedveil.parts.stopping import Stop
 from fedveil.zoo import ZOO, named

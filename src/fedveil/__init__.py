@@ -8,14 +8,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedveil.config.spec import Spec, resolve
     from fedveil.core.errors import FedveilError
     from fedveil.data.dataset import Dataset, Examples, from_tensors, load
-    from fedveil.experiment.attack import attack
-    from fedveil.experiment.audit import audit
-    from fedveil.experiment.privacy import account
-    from fedveil.experiment.run import Result, resume, run
-    from fedveil.experiment.spec import Spec, resolve
     from fedveil.method import Method
+    from fedveil.runs.account import account
+    from fedveil.runs.run import Result, resume, run
+    from fedveil.studies.attack import attack
+    from fedveil.studies.audit import audit
 
 # On some processors a matrix product rounds by where its result lies in memory, so a client's bits would depend on its
 # place among others. The library looks at this when it first multiplies; measured, it costs no time.
@@ -42,11 +42,11 @@ __all__ = [
 _HOMES = {
     "core.errors": ("FedveilError",),
     "data.dataset": ("Dataset", "Examples", "from_tensors", "load"),
-    "experiment.attack": ("attack",),
-    "experiment.audit": ("audit",),
-    "experiment.privacy": ("account",),
-    "experiment.run": ("Result", "resume", "run"),
-    "experiment.spec": ("Spec", "resolve"),
+    "studies.attack": ("attack",),
+    "studies.audit": ("audit",),
+    "runs.account": ("account",),
+    "runs.run": ("Result", "resume", "run"),
+    "config.spec": ("Spec", "resolve"),
     "method": ("Method",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -15,7 +15,7 @@ from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
 from fedveil.parts.compression import Compression
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.parts.personal import Identity, Personalisation, Shared
 from fedveil.parts.stopping import Stop
 

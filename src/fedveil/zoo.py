@@ -17,7 +17,7 @@ from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
 from fedveil.parts.compression import Share
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.parts.optimisers import Adam, Momentum
 from fedveil.parts.personal import Interpolated
 

@@ -24,7 +24,7 @@ from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.method import Method
 from fedveil.parts.batches import FullBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.parts.personal import Attention, Identity, Interpolated, Shared
 from fedveil.parts.stopping import Stop
 from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY

@@ -17,8 +17,8 @@ from data_site import Site
 from fedveil.core.errors import FedveilError
 from fedveil.data import faces, fetching, sources
 from fedveil.data.download import Patience, SourceFailed, download
+from fedveil.data.download_progress import PlainLines, Silent, progress_on
 from fedveil.data.fetching import available, fetch
-from fedveil.data.progress import PlainLines, Silent, progress_on
 
 CONTENT = bytes(range(256)) * 4000
 QUICK = Patience(timeout=5.0, attempts=3, pause=0.01)

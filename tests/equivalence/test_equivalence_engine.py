@@ -26,7 +26,7 @@ from fedveil.method import Method
 from fedveil.models.registry import MODELS, build, fixed_part
 from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import FixedSize
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.parts.optimisers import AdaGrad, Adam, Momentum, Sgd
 from fedveil.parts.stopping import Stop
 from fedveil.zoo import FED_AVG, FED_CDP

@@ -23,7 +23,7 @@ from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant
 from fedveil.parts.batches import PoissonBatch, WithoutReplacement
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.zoo import FED_AVG, FED_CDP
 
 ROUNDS = (100, 60, 10, 3)

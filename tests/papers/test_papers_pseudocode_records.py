@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedveil.core.streams import Purpose
 from fedveil.core.types import View
-from fedveil.engine.personal import PersonalModels
+from fedveil.engine.personal_models import PersonalModels
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.schedules import Constant, Exponential, Linear, Staircase
 from fedveil.method import Method

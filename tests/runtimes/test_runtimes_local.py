@@ -21,7 +21,7 @@ from fedveil.mechanisms.schedules import Constant
 from fedveil.models.registry import build
 from fedveil.parts.batches import PartitionBatch
 from fedveil.parts.cohorts import FixedSize
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 from fedveil.runtimes.local import Job, LocalRuntime
 from fedveil.zoo import FED_CDP
 

@@ -68,7 +68,7 @@ def attack_command(
     as_json: bool,
 ) -> None:
     """Steal what a view shows of clients' training, and reconstruct their records from it."""
-    from fedveil.experiment.attack import attack
+    from fedveil.studies.attack import attack
 
     result = attack(
         source,

@@ -49,8 +49,8 @@ def audit_command(
     as_json: bool,
 ) -> None:
     """Attack a method with canaries: a lower bound on ε beside the verified one. Ends with 1 if a promise is broken."""
-    from fedveil.experiment.audit import audit
-    from fedveil.report.audit import audit_lines
+    from fedveil.report.model.audit_sentences import audit_lines
+    from fedveil.studies.audit import audit
 
     told = parse_settings(settings)
     found = audit(

@@ -44,10 +44,10 @@ def compare_command(
     as_json: bool,
 ) -> None:
     """Train several methods on one task; draw accuracy over rounds and over verified ε."""
-    from fedveil.experiment.compare import compare
-    from fedveil.experiment.series import count_seeds
-    from fedveil.report.several import SeriesReporter
-    from fedveil.report.tables import comparison_table, explanation, plain_text
+    from fedveil.report.terminal.run_tables import comparison_table, explanation, plain_text
+    from fedveil.report.terminal.series_progress import SeriesReporter
+    from fedveil.studies.compare import compare
+    from fedveil.studies.series import count_seeds
 
     if seed is not None and seeds is not None:
         raise FedveilError("--seed and --seeds: give one of them")

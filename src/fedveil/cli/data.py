@@ -36,8 +36,8 @@ def data_list_command(as_json: bool) -> None:
 @click.argument("name")
 def data_fetch_command(name: str) -> None:
     """Get a data set's files and verify them; what is here and sound is not fetched again."""
+    from fedveil.data.download_progress import progress_on
     from fedveil.data.fetching import fetch
-    from fedveil.data.progress import progress_on
 
     with progress_on(sys.stderr) as progress:
         fetch(name, progress)
@@ -60,10 +60,10 @@ def data_show_command(
     out: Path | None,
 ) -> None:
     """Divide a data set over clients; print a summary and draw who holds which labels."""
-    from fedveil.data.picture import draw, summary
-    from fedveil.experiment.files import disk_errors
-    from fedveil.experiment.prepare import divide, load_for
-    from fedveil.experiment.spec import resolve
+    from fedveil.config.spec import resolve
+    from fedveil.data.partition_picture import draw, summary
+    from fedveil.runs.files import disk_errors
+    from fedveil.runs.prepare import divide, load_for
 
     asked = {"data.clients": clients, "data.records": records, "data.partition": partition}
     overrides = {"data.name": name, **{key: value for key, value in asked.items() if value is not None}}

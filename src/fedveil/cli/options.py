@@ -60,6 +60,6 @@ def cell_options(help: str) -> Callable[[Command], Command]:
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
-    from fedveil.experiment.layers import parse_setting
+    from fedveil.config.merge import parse_setting
 
     return dict(parse_setting(text) for text in settings)

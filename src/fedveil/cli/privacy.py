@@ -30,8 +30,8 @@ def account_command(
     as_json: bool,
 ) -> None:
     """Print what a method, a spec or a run guarantees: of what, against whom."""
-    from fedveil.experiment.privacy import account, draw_curve
-    from fedveil.report.guarantees import claim_lines, client_lines, table_lines
+    from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
+    from fedveil.runs.account import account, draw_curve
 
     found = account(source, parse_settings(settings), delta=delta, secondary=all_accountants)
     picture = None
@@ -86,8 +86,8 @@ def calibrate_command(
     as_json: bool,
 ) -> None:
     """Find the smallest noise, the most rounds or the largest cohort that keep a target ε."""
-    from fedveil.experiment.files import write_whole
-    from fedveil.experiment.privacy import calibrate_spec
+    from fedveil.runs.account import calibrate_spec
+    from fedveil.runs.files import write_whole
 
     found, spec = calibrate_spec(source, parse_settings(settings), epsilon, delta, unit, view, solve)
     if out is not None:

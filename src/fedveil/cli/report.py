@@ -20,7 +20,7 @@ from fedveil.cli.options import json_option
 @json_option
 def report_command(runs: tuple[Path, ...], out: Path, without_pictures: bool, for_release: bool, as_json: bool) -> None:
     """Write one HTML page about runs, finished or not: what was trained, what is guaranteed, what attacks got."""
-    from fedveil.experiment.report import report
+    from fedveil.studies.report import report
 
     found = report(runs, out, pictures=not without_pictures, release=for_release)
     if as_json:

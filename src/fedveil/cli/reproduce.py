@@ -47,12 +47,12 @@ def reproduce_command(
     as_json: bool,
 ) -> None:
     """Make a table or figure of the papers again; without a NAME: list them."""
-    from fedveil.experiment.reproduce.declare import Scale
-    from fedveil.experiment.reproduce.execute import reproduce
-    from fedveil.report.reproduction_notes import shown_rows
-    from fedveil.report.reproductions import reproduction_table
-    from fedveil.report.several import SeriesReporter
-    from fedveil.report.tables import plain_text
+    from fedveil.papers.reproduce import reproduce
+    from fedveil.papers.reproduction import Scale
+    from fedveil.report.model.reproduction_notes import shown_rows
+    from fedveil.report.model.reproduction_tables import reproduction_table
+    from fedveil.report.terminal.run_tables import plain_text
+    from fedveil.report.terminal.series_progress import SeriesReporter
 
     if name is None:
         _list(as_json)
@@ -82,8 +82,8 @@ def reproduce_command(
 
 
 def _list(as_json: bool) -> None:
-    from fedveil.experiment.reproduce.estimate import listing
-    from fedveil.report.tables import plain_text
+    from fedveil.papers.time_estimates import listing
+    from fedveil.report.terminal.run_tables import plain_text
 
     found: list[dict[str, Any]] = listing()
     if as_json:

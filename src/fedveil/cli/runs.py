@@ -32,8 +32,8 @@ def run_command(
     as_json: bool,
 ) -> None:
     """Train a method (fed-cdp unless you name another) or a spec file."""
-    from fedveil.experiment.run import run
-    from fedveil.report.progress import ConsoleReporter
+    from fedveil.report.terminal.run_progress import ConsoleReporter
+    from fedveil.runs.run import run
 
     told = parse_settings(settings)
     with ConsoleReporter(Console(stderr=True)) as reporter:
@@ -48,9 +48,9 @@ def run_command(
 def resume_command(directory: Path, workers: int | None, as_json: bool) -> None:
     """Go on with an interrupted run."""
     from fedveil.core.errors import FedveilError
-    from fedveil.experiment.files import RunFiles
-    from fedveil.experiment.run import resume
-    from fedveil.report.progress import ConsoleReporter
+    from fedveil.report.terminal.run_progress import ConsoleReporter
+    from fedveil.runs.files import RunFiles
+    from fedveil.runs.run import resume
 
     files = RunFiles(directory)
     finished = files.result.exists()
@@ -82,7 +82,7 @@ def methods_command(as_json: bool) -> None:
 
 def _print_result(result: dict[str, Any], as_json: bool) -> None:
     from fedveil.core.words import SEEDED
-    from fedveil.report.guarantees import table_lines
+    from fedveil.report.terminal.guarantee_lines import table_lines
 
     if as_json:
         click.echo(json.dumps(result))

@@ -14,7 +14,7 @@ from fedveil.cli.options import picture_option
 @picture_option("The picture; default: RUN-course.png, or course.png for several runs.")
 def show_command(runs: tuple[Path, ...], out: Path | None) -> None:
     """Draw accuracy, loss, update norms and what else rounds tell, for finished and unfinished runs."""
-    from fedveil.experiment.course import show
+    from fedveil.studies.histories import show
 
     courses, picture = show(runs, out)
     for course in courses:

@@ -40,9 +40,9 @@ def sweep_command(
     as_json: bool,
 ) -> None:
     """Train a grid of settings, every point with several seeds; draw accuracy and verified ε over one or two keys."""
-    from fedveil.experiment.sweep import parse_axis, sweep
-    from fedveil.report.several import SeriesReporter
-    from fedveil.report.tables import explanation, plain_text, sweep_table
+    from fedveil.report.terminal.run_tables import explanation, plain_text, sweep_table
+    from fedveil.report.terminal.series_progress import SeriesReporter
+    from fedveil.studies.sweep import parse_axis, sweep
 
     axes = [parse_axis(text) for text in over]
     with SeriesReporter(Console(stderr=True)) as follower:

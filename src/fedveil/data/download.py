@@ -14,7 +14,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedveil.data.progress import Progress
+from fedveil.data.download_progress import Progress
 
 _CHUNK = 1 << 18
 

@@ -24,7 +24,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.data import faces, sources
 from fedveil.data.cache import write_atomically
 from fedveil.data.download import Patience, SourceFailed, download
-from fedveil.data.progress import Progress, Silent
+from fedveil.data.download_progress import Progress, Silent
 
 _LFW_PICTURES = (
     "https://raw.githubusercontent.com/umass-vis-lfw/umass-vis-lfw.github.io/"

@@ -23,7 +23,7 @@ from fedveil.engine.updates import sanitised
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
-from fedveil.parts.local import LocalTraining
+from fedveil.parts.local_training import LocalTraining
 
 NO_TAPS = Taps()
 

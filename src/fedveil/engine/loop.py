@@ -16,7 +16,7 @@ from fedveil.core.types import Observation, Population, Receipt, Taps
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
 from fedveil.engine.client import NO_TAPS, Broadcast, Uploads, check_taps
-from fedveil.engine.personal import PersonalModels, Starts
+from fedveil.engine.personal_models import PersonalModels, Starts
 from fedveil.engine.receipts import check_receipts
 from fedveil.engine.server import ServerState, Tally, close_round, open_round, sanitise_sum, server_mechanism
 from fedveil.mechanisms.noise import NoiseSource

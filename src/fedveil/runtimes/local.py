@@ -29,7 +29,7 @@ from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
 from fedveil.engine.client import Broadcast, Uploads
-from fedveil.engine.personal import Starts
+from fedveil.engine.personal_models import Starts
 from fedveil.engine.server import ServerState
 from fedveil.engine.sites import Sites
 from fedveil.method import Method

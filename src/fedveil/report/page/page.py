@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fedveil.core.words import ONE_COPY, SEEDED
-from fedveil.report.page.evidence import attacks, audits
-from fedveil.report.page.facts import Cell, Options, Run
-from fedveil.report.page.guarantees import guarantees
+from fedveil.report.model.run_facts import Cell, Options, Run
+from fedveil.report.page.attacks_and_audits import attacks, audits
+from fedveil.report.page.first_screen import badges, summary, warnings
+from fedveil.report.page.guarantee_section import guarantees
 from fedveil.report.page.markup import Markup, callout, join, listing, paragraph, table, tag
+from fedveil.report.page.sentences import cell_of, delta_word, epsilon_word, void
 from fedveil.report.page.style import stylesheet
-from fedveil.report.page.summary import badges, summary, warnings
-from fedveil.report.page.training import course, participation
-from fedveil.report.page.words import cell_of, delta_word, epsilon_word, void
+from fedveil.report.page.training_section import course, participation
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The browser itself refuses whatever is not in the file."""

@@ -1,0 +1,201 @@
+"""Tables ⇄ frozen dataclasses (cattrs), strict about types, with errors that name the key."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from types import UnionType
+from typing import Any, TypeVar, get_args
+
+from cattrs import Converter, transform_error
+from cattrs.errors import ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn
+from cattrs.strategies import configure_tagged_union
+
+from fedveil.attacks.inversion import distances, invert, labels, regularisers, seeds
+from fedveil.config.merge import ABSENT
+from fedveil.core.checks import FieldError
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Unit, View
+from fedveil.data.partitions import PartitionKind
+from fedveil.mechanisms.clip import Bound
+from fedveil.mechanisms.gaussian import Gaussian
+from fedveil.mechanisms.schedules import Constant, Schedule
+from fedveil.parts.batches import BatchSampler
+from fedveil.parts.cohorts import Cohort
+from fedveil.parts.compression import Compression
+from fedveil.parts.optimisers import Optimiser
+from fedveil.parts.personal import Personalisation
+
+Declared = TypeVar("Declared")
+KINDS: tuple[UnionType, ...] = (
+    Schedule,  # first: others have schedules among their fields
+    Bound,
+    Cohort,
+    BatchSampler,
+    Optimiser,
+    PartitionKind,
+    Compression,
+    Personalisation,
+    seeds.Seed,
+    distances.Distance,
+    regularisers.Regulariser,
+    labels.Label,
+    invert.Optimiser,
+)
+NUMBERS = (Schedule, Bound)
+"""Kinds for which a bare number stands for a value that never changes."""
+
+
+_FIELD = "\x1f"
+"""Marks the field's name in a message on its way through cattrs."""
+
+
+class _Wrong(Exception):
+    """A value of the wrong type."""
+
+
+def structure(table: Any, kind: type[Declared], where: str) -> Declared:
+    """The dataclass `kind` from a table found at the key `where`."""
+    try:
+        return _CONVERTER.structure(table, kind)
+    except Exception as error:
+        problems = transform_error(error, path="", format_exception=_describe)
+        raise FedveilError("; ".join(_located(problem, where) for problem in problems)) from None
+
+
+def unstructure(value: Any) -> dict[str, Any]:
+    """The table of a dataclass; absent parts are the word "none", since TOML has no null."""
+    return _spell_out(_CONVERTER.unstructure(value))  # type: ignore[no-any-return]
+
+
+def _spell_out(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _spell_out(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spell_out(entry) for entry in value]
+    return ABSENT if value is None else value
+
+
+def _located(problem: str, where: str) -> str:
+    message, _, path = problem.rpartition(" @ ")
+    field, marked, rest = message.partition(_FIELD)
+    key = ".".join(part for part in (where, path.lstrip("."), field if marked else "") if part)
+    return f"{key}: {rest if marked else message}" if key else message
+
+
+def _describe(error: BaseException, kind: type | None) -> str:
+    if isinstance(error, ForbiddenExtraKeysError):
+        known = [entry.name for entry in fields(error.cl)] if is_dataclass(error.cl) else []
+        unknown = ", ".join(sorted(error.extra_fields))
+        close = difflib.get_close_matches(next(iter(error.extra_fields)), known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}"
+        return f"unknown key {unknown}; {hint}"
+    if isinstance(error, FieldError):
+        return f"{error.field}{_FIELD}{error.problem}"
+    if isinstance(error, KeyError):
+        return f"the key {error.args[0]} is missing"
+    return str(error)
+
+
+def _make_converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_structure_hook(int, lambda value, _: _expect(value, int, "a whole number"))
+    converter.register_structure_hook(float, lambda value, _: _number(value))
+    converter.register_structure_hook(str, lambda value, _: _expect(value, str, "a word"))
+    converter.register_structure_hook(
+        bool, lambda value, _: value if isinstance(value, bool) else _fail(value, "true or false")
+    )
+    for words in (Unit, View):
+        converter.register_structure_hook(words, _word_of)
+    converter.register_structure_hook_factory(is_dataclass, lambda kind: _table_hook(kind, converter))
+    converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], lambda value, _: _expect_table(value))
+    # In this order: a hook is made from the hooks of its fields.
+    for number in (int, float):
+        _friendly_none(converter, number | None, number)
+    for kinds in KINDS:
+        configure_tagged_union(kinds, converter, tag_name="kind", tag_generator=lambda part: part.kind)
+        _friendly_kind(converter, kinds)
+    for part in (Gaussian, Compression):
+        _friendly_none(converter, part | None, part)
+    return converter
+
+
+def _table_hook(kind: type, converter: Converter) -> Callable[[Any, Any], Any]:
+    fill: Callable[[Any, Any], Any] = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
+    return lambda value, _: fill(_expect_table(value), kind)
+
+
+def _friendly_kind(converter: Converter, kinds: UnionType) -> None:
+    """A bare word names a kind with its defaults; a bare number is a constant schedule; unknown kinds are listed."""
+    tagged = converter.get_structure_hook(kinds)
+    spelt = converter.get_unstructure_hook(kinds)
+    names = [member.kind for member in get_args(kinds)]
+
+    def read(value: Any, _: Any) -> Any:
+        if kinds in NUMBERS and isinstance(value, int | float) and not isinstance(value, bool):
+            return _constant(value)
+        if isinstance(value, str):
+            value = {"kind": value}
+        if not isinstance(value, dict):
+            _fail(value, f"a table with a kind ({', '.join(names)})")
+        if value.get("kind") not in names:
+            raise _Wrong(f"kind must be one of {', '.join(names)}, not {value.get('kind')!r}")
+        return tagged(value, kinds)
+
+    def write(value: Any) -> Any:
+        return value.value if isinstance(value, Constant) else spelt(value)
+
+    converter.register_structure_hook(kinds, read)
+    converter.register_unstructure_hook(kinds, write)
+
+
+def _constant(value: float) -> Constant:
+    try:
+        return Constant(_number(value))
+    except FieldError as error:  # the number stands for the schedule: it has no field of its own
+        raise _Wrong(error.problem) from None
+
+
+def _friendly_none(converter: Converter, optional: Any, inner: Any) -> None:
+    def read(value: Any, _: Any) -> Any:
+        return None if value is None or value == ABSENT else converter.structure(value, inner)
+
+    def write(value: Any) -> Any:
+        return None if value is None else converter.unstructure(value, unstructure_as=inner)
+
+    converter.register_structure_hook(optional, read)
+    converter.register_unstructure_hook(optional, write)
+
+
+def _word_of(value: Any, words: type[StrEnum]) -> StrEnum:
+    try:
+        return words(value)
+    except ValueError:
+        raise _Wrong(f"must be {' or '.join(words)}, not {value!r}") from None
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(_expect(value, (int, float), "a number"))
+    except OverflowError:
+        raise _Wrong("the number is too large") from None
+
+
+def _expect_table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else _fail(value, "a table")
+
+
+def _expect(value: Any, kind: type | tuple[type, ...], words: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        _fail(value, words)
+    return value
+
+
+def _fail(value: Any, words: str) -> Any:
+    raise _Wrong(f"expected {words}, not {value!r}")
+
+
+_CONVERTER = _make_converter()

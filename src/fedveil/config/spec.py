@@ -1,0 +1,203 @@
+"""What a run is made of: data, model, method and seed, as one small TOML file or as dataclasses."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedveil.config.convert import structure, unstructure
+from fedveil.config.merge import ABSENT, difference, merge, set_dotted
+from fedveil.config.tasks import TASKS
+from fedveil.core.checks import FieldError, count, not_negative, one_of
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Unit, View
+from fedveil.data.partitions import PartitionKind, Shards
+from fedveil.method import Method
+from fedveil.zoo import FED_AVG, ZOO, named
+
+METHOD_KEYS = tuple(part.name for part in fields(Method))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSpec:
+    """Which records, and who holds them.
+
+    `split`: "own" keeps part of the training records for validation (docs/data.md); "official" trains on all of them
+    and validates on the official test set, as Geyer et al. and Zheng et al. do.
+    """
+
+    name: str = "mnist"
+    split: str = "own"
+    clients: int = 1000
+    records: int | None = 500  # per client; None deals everything out
+    partition: PartitionKind = field(default_factory=Shards)
+    test: int = 0  # records of each client's own test set
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        count("clients", self.clients)
+        count("records", 1 if self.records is None else self.records)
+        not_negative("test", self.test)
+        one_of("split", self.split, ("own", "official"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A network of `fedveil.models`, or `package.module:factory`, with options for its factory."""
+
+    name: str = "cnn"
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSpec:
+    """The global model is evaluated every `every` rounds, and after the last."""
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        count("every", self.every)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySpec:
+    """δ of every guarantee and, where `epsilon` is given, a budget that no client may pass: of what, against whom.
+
+    `calibrate` solves σ for that budget before the run begins. `strict` takes a clipping bound that is read from the
+    data without noise for what it is: such a run promises nothing and is refused.
+    """
+
+    delta: float = 1e-5
+    epsilon: float | None = None
+    unit: Unit = Unit.RECORD
+    view: View = View.SERVER
+    calibrate: bool = False
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise FieldError("delta", f"must be above 0 and below 1, not {self.delta}")
+        not_negative("epsilon", 0.0 if self.epsilon is None else self.epsilon)
+        if self.calibrate and self.epsilon is None:
+            raise FieldError("calibrate", "needs the epsilon that the noise is solved for")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """One run. `base` names the method of the zoo that `method` was made from."""
+
+    base: str
+    data: DataSpec
+    model: ModelSpec
+    method: Method
+    evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
+    privacy: PrivacySpec = field(default_factory=PrivacySpec)
+    seed: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything spelt out, in the shape of the TOML file."""
+        return {
+            "method": self.base,
+            "seed": ABSENT if self.seed is None else self.seed,
+            "data": unstructure(self.data),
+            "model": unstructure(self.model),
+            "evaluation": unstructure(self.evaluation),
+            "privacy": unstructure(self.privacy),
+            **unstructure(self.method),
+        }
+
+    def to_toml(self) -> str:
+        return tomli_w.dumps(self.to_dict())
+
+
+def resolve(source: str | Path | Mapping[str, Any] = "fed-cdp", overrides: Mapping[str, Any] | None = None) -> Spec:
+    """A spec from a method's name, a TOML file or a table, with dotted `overrides` on top.
+
+    What is not said is filled in: what the file says beats what the method says, which beats what the task (the data
+    set's settings in the papers) says, which beats plain FedAvg.
+    """
+    return _complete(read_settings(source, overrides))
+
+
+def read_settings(source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a source and the `overrides` say themselves, before anything is filled in."""
+    told, overrides = _read(source), overrides or {}
+    for key, value in overrides.items():
+        told = set_dotted(told, key, value)
+    if "local.steps" in overrides and "local.epochs" not in overrides:
+        told = set_dotted(told, "local.epochs", ABSENT)  # else they would not count
+    if "method" not in told and not isinstance(source, Mapping):
+        raise FedveilError(f'{source}: names no method; say which, as in method = "fed-cdp"')
+    return told
+
+
+def _read(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(source, Mapping):
+        return dict(source)
+    if str(source) in ZOO:
+        return {"method": str(source)}
+    path = Path(source)
+    if path.suffix != ".toml" and not path.exists():
+        raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file or a run")
+    if (path / "run.json").is_file():
+        raise FedveilError(f"{path}: a run; give its spec ({path / 'spec.toml'}), or go on: fedveil resume {path}")
+    if path.is_dir():
+        raise FedveilError(f"{path}: a directory, and not a run (run.json is missing)")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FedveilError(f"{path}: can't be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FedveilError(f"{path}: not a TOML file ({error})") from None
+
+
+def _complete(told: dict[str, Any]) -> Spec:
+    base = told.get("method", "fed-cdp")
+    if not isinstance(base, str):
+        raise FedveilError("method: expected the name of a method")
+    local = told.get("local")
+    if isinstance(local, Mapping) and "steps" in local and "epochs" not in local:
+        told = merge(told, {"local": {"epochs": ABSENT}})  # who tells steps does not mean the preset's epochs
+    plain = unstructure(FED_AVG)
+    own = difference(unstructure(named(base)), plain)
+    data_table = told.get("data", {})
+    name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
+    task = TASKS.get(str(name), {})
+    defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
+    table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
+    here = ZOO[base].tasks.get(str(name), {})
+    network = told["model"].get("name") if isinstance(told.get("model"), dict) else None
+    if network not in (None, here.get("model", {}).get("name")):
+        here = {}  # what suits one network need not suit another
+    if "model" in here or network is not None:
+        table["model"] = {}  # options belong to the network they were written for
+    table = merge(table, here)
+    table = merge(table, {key: value for key, value in told.items() if key != "method"})
+    known = ("data", "model", "evaluation", "privacy", "seed", *METHOD_KEYS)
+    for key in table:
+        if key not in known:
+            raise FedveilError(
+                f"{key}: unknown key; there are method, {', '.join(known)}, and nested ones with dots, as stop.rounds"
+            )
+    return Spec(
+        base=base,
+        data=structure(table["data"], DataSpec, "data"),
+        model=structure(table["model"], ModelSpec, "model"),
+        evaluation=structure(table["evaluation"], EvaluationSpec, "evaluation"),
+        privacy=structure(table["privacy"], PrivacySpec, "privacy"),
+        method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
+        seed=_seed(table["seed"]),
+    )
+
+
+def _seed(value: object) -> int | None:
+    if value is None or value == ABSENT:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise FedveilError(f"seed: expected a whole number, not {value!r}")
+    return value

@@ -1,0 +1,55 @@
+"""Attacks of a reproduction: each is made once, and its result and picture kept."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedveil.papers.planned_work import digest, settle
+from fedveil.papers.reproduction import Cell, Leak
+from fedveil.papers.run_store import Bench
+from fedveil.report.terminal.series_progress import duration
+from fedveil.runs.files import RunFiles, disk_errors
+from fedveil.studies.attack import attack
+
+
+def leak_path(bench: Bench, work: Leak) -> Path:
+    """The file of an attack's result; its picture stands beside it."""
+    spec = settle(work, bench.epsilon_of)
+    name = f"{spec.data.name}-{spec.base}-{work.view}-{digest(spec, view=str(work.view), attack=dict(work.options))}"
+    return bench.directory / "attacks" / f"{name}.json"
+
+
+def stored_leak(bench: Bench, work: Leak) -> Mapping[str, Any] | None:
+    path = leak_path(bench, work)
+    return RunFiles(bench.directory).read_json(path) if path.is_file() else None
+
+
+def run_leaks(bench: Bench, cells: Sequence[Cell]) -> None:
+    """Every attack that is not there yet; what is finished stays, also of one that is interrupted."""
+    works = {leak_path(bench, cell.work): cell.work for cell in cells if isinstance(cell.work, Leak)}
+    missing = {path: work for path, work in works.items() if not path.is_file()}
+    begun = time.monotonic()
+    for index, (path, work) in enumerate(missing.items()):
+        left = (time.monotonic() - begun) / index * (len(missing) - index) if index else None
+        words = "" if left is None else f"; about {duration(left)} left"
+        bench.follower.note(f"attack {index + 1}/{len(missing)}: {path.stem}{words}")
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".part")
+        found = attack(
+            work.source,
+            work.overrides,
+            view=work.view,
+            out=path.with_suffix(".png"),
+            workers=bench.workers,
+            note=bench.follower.note,
+            unfinished=unfinished,
+            **work.options,
+        ).to_dict()
+        found.pop("per_victim")
+        RunFiles(bench.directory).write_json(path, found)
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,94 @@
+"""From cells to runs: every training has a name made from its spec, so tables that need the same one share it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from fedveil.config.merge import difference
+from fedveil.config.spec import DataSpec, ModelSpec, Spec, resolve
+from fedveil.core.errors import FedveilError
+from fedveil.method import Method
+from fedveil.papers.reproduction import Cell, Course, Leak, Reproduction, Scale, Setting, Stated, Training
+from fedveil.studies.series import Planned, with_seeds
+
+EpsilonOf = Callable[[Stated], float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells and lines of a reproduction in one scale, and the spec of every training among them."""
+
+    declaration: Reproduction
+    scale: Scale
+    cells: tuple[Cell, ...]
+    courses: tuple[Course, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def trainings(self) -> list[Training]:
+        found = [cell.work for cell in self.cells if isinstance(cell.work, Training)]
+        return [*found, *(course.work for course in self.courses)]
+
+
+def make_plan(declaration: Reproduction, scale: Scale, seeds: Sequence[int] | None) -> Plan:
+    repeated = tuple(range(1, declaration.seeds[scale] + 1)) if seeds is None else tuple(seeds)
+    return Plan(declaration, scale, tuple(declaration.cells(scale)), tuple(declaration.courses(scale)), repeated)
+
+
+def chosen(plan: Plan, only: Sequence[str]) -> Plan:
+    """The part of a plan that `--only` names: ROW/COLUMN, ROW, or /COLUMN, with * and ? as in file names."""
+    if not only:
+        return plan
+    cells = tuple(cell for cell in plan.cells if any(_matches(one, cell.row, cell.column) for one in only))
+    courses = tuple(course for course in plan.courses if any(_matches(one, course.name, "") for one in only))
+    if not cells and not courses:
+        rows = dict.fromkeys([*(cell.row for cell in plan.cells), *(course.name for course in plan.courses)])
+        columns = dict.fromkeys(cell.column for cell in plan.cells)
+        there = f"rows {', '.join(rows)}" + (f"; columns {', '.join(columns)}" if columns else "")
+        raise FedveilError(f"--only {', '.join(only)}: nothing has that name; there are {there}")
+    return Plan(plan.declaration, plan.scale, cells, courses, plan.seeds)
+
+
+def _matches(pattern: str, row: str, column: str) -> bool:
+    rows, slash, columns = pattern.casefold().partition("/")
+    return fnmatchcase(row.casefold(), rows or "*") and fnmatchcase(column.casefold(), columns if slash else "*")
+
+
+def settle(work: Training | Setting | Leak, epsilon_of: EpsilonOf) -> Spec:
+    """The spec of a piece of work, without a seed."""
+    told = dict(work.overrides)
+    if isinstance(work, Training) and work.budget is not None:
+        # Rounded down, so that the same ε is asked for whatever the accountant's last digits are.
+        told["privacy.epsilon"] = (
+            math.floor(epsilon_of(work.budget) * 100) / 100 if isinstance(work.budget, Stated) else work.budget
+        )
+    return resolve(work.source, told)
+
+
+def run_name(spec: Spec) -> str:
+    """A name for the runs of a spec: the same for the same settings, whichever table asks for them."""
+    return f"{spec.data.name}-{spec.base}-{digest(spec)}"
+
+
+def digest(spec: Spec, **more: Any) -> str:
+    """A few letters that tell specs apart. Settings that are left as they are by default do not count."""
+    told = difference({**spec.to_dict(), "seed": "none"}, _plain()) | more
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:10]
+
+
+@cache
+def _plain() -> dict[str, Any]:
+    return Spec(base="fedavg", data=DataSpec(), model=ModelSpec(), method=Method()).to_dict()
+
+
+def planned_runs(plan: Plan, epsilon_of: EpsilonOf) -> list[Planned]:
+    """Every run once; all trainings with the first seed, then all with the second."""
+    specs = {run_name(spec): spec for spec in (settle(work, epsilon_of) for work in plan.trainings)}
+    return [run for seed in plan.seeds for name, spec in specs.items() for run in with_seeds(name, spec, (seed,))]

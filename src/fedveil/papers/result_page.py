@@ -1,0 +1,185 @@
+"""What a reproduction leaves: table.csv, picture.png, and a page that says how it was made."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from fedveil.core.words import SEEDED
+from fedveil.papers.attack_results import leak_path, stored_leak
+from fedveil.papers.planned_work import Plan
+from fedveil.papers.reproduction import Course, Leak, Scene, Shown
+from fedveil.papers.run_store import Bench
+from fedveil.report.model.reproduction_notes import copies_notes, left_out_notes, shown_rows
+from fedveil.report.model.reproduction_tables import draw_courses, draw_table, guarantee_table, matrix, shortfalls
+from fedveil.report.terminal.run_tables import flat_csv, markdown_text
+from fedveil.runs.files import disk_errors, write_whole
+from fedveil.runs.manifest import maker, maker_words
+from fedveil.studies.series import Done
+
+SCALED = {"small": "on a small scale", "paper": "at the paper's scale"}
+
+HIDDEN = ("digits", "certified")
+"""What the table's writer needs and its reader does not."""
+
+
+Ran = tuple[Course, Sequence[Done]]
+"""A line, and those of its runs that are finished."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command was told: the patterns of `--only`, `--seeds`, and the cells (row, column) so named."""
+
+    only: tuple[str, ...] = ()
+    seeds: int | None = None
+    named: frozenset[tuple[str, str]] = frozenset()
+
+
+def write_all(
+    out: Path, bench: Bench, plan: Plan, rows: list[dict[str, Any]], request: Request, page: Path | None
+) -> list[str]:
+    """Write the files; returns the remarks that belong below the table."""
+    with disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    notes = remarks(plan, rows, request)
+    told = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
+    write_whole(out / "table.csv", flat_csv([row | {"made": "; ".join(row["made"])} for row in told]).encode())
+    picture = out / "picture.png"
+    courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
+    shown = shown_rows(rows, request.named)
+    drawn = _draw(picture, bench, plan, shown, courses)
+    page_of = partial(page_text, plan, rows, request, notes, _makers(bench, shown, courses))
+    write_whole(out / "table.md", page_of(picture.name if drawn else None).encode())
+    if page is not None:
+        beside = page.with_suffix(".png")
+        with disk_errors(page):
+            page.parent.mkdir(parents=True, exist_ok=True)
+            if drawn:
+                shutil.copyfile(picture, beside)
+        write_whole(page, page_of(beside.name if drawn else None).encode())
+    return notes
+
+
+def _makers(bench: Bench, rows: Sequence[Mapping[str, Any]], courses: Sequence[Ran]) -> list[str]:
+    """The machines that made what is shown; what leaves no run behind is taken to be made on this one."""
+    told = {maker for row in rows for maker in row["made"]}
+    told |= {bench.maker(done) for _, dones in courses for done in dones}
+    if not told or any(row["runs"] and not row["made"] for row in rows):
+        told.add(maker_words(maker()))
+    return sorted(told)
+
+
+def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[Mapping[str, Any]], courses: Sequence[Ran]) -> bool:
+    declaration = plan.declaration
+    title = f"{declaration.title} ({SCALED[plan.scale]})"
+    with disk_errors(picture):
+        if declaration.draw is not None:
+            shown = [
+                Shown(cell.row, cell.column, found, leak_path(bench, cell.work).with_suffix(".png"))
+                for cell in plan.cells
+                if isinstance(cell.work, Leak) and (found := stored_leak(bench, cell.work)) is not None
+            ]
+            declaration.draw(Scene(picture, title, plan.scale, courses, shown, rows, bench.prepared_setting))
+            return picture.exists()
+        if any(dones for _, dones in courses):
+            draw_courses(picture, title, [line for course, dones in courses if dones for line in lines(course, dones)])
+            return True
+        drawn = [row for row in rows if fnmatchcase(row["row"], declaration.drawn)]
+        if not any(isinstance(row["ours"], int | float) for row in drawn):
+            return False
+        draw_table(picture, title, declaration.value, drawn)
+    return True
+
+
+def lines(course: Course, dones: Sequence[Done]) -> list[dict[str, Any]]:
+    """The course of every panel: mean and deviation over the runs, at the rounds that all of them tell."""
+    found = []
+    for panel, read in course.panels.items():
+        told = [
+            {int(event["round"]) + 1: value for event in done.rounds if (value := read(event)) is not None}
+            for done in dones
+        ]
+        shared = sorted(set.intersection(*map(set, told)))
+        several = [[one[round] for one in told] for round in shared]
+        found.append(
+            {
+                "name": course.name,
+                "panel": panel,
+                "rounds": shared,
+                "values": [fmean(values) for values in several],
+                "deviation": [stdev(values) if len(values) > 1 else 0.0 for values in several],
+            }
+        )
+    return found
+
+
+def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> list[str]:
+    declaration, printed = plan.declaration, plan.declaration.printed
+    found = [f"{plan.scale}: {declaration.scales[plan.scale]}"]
+    found += left_out_notes(rows, shown_rows(rows, request.named))
+    if request.named and any(row["runs"] for row in rows if (row["row"], row["column"]) not in request.named):
+        found.append("what --only does not name is shown as far as it was run before")
+    if any(row["seeds"] > 1 for row in rows):
+        found.append(f"mean ± standard deviation over {len(plan.seeds)} seeds")
+    deltas = dict.fromkeys(row["delta"] for row in rows if row["delta"] is not None)
+    if deltas:
+        words = ", ".join(f"{delta:g}" for delta in deltas)
+        found.append(
+            f"ε at δ = {words}: claimed by the paper's formula for this very setting, verified by the accountant"
+            + (": spent (the most of any client and seed) of promised, for one run alone" if plan.trainings else "")
+        )
+    if any(_beyond(row) for row in rows):
+        found.append("more was spent than promised where a round was repeated after an interruption")
+    found += copies_notes(rows)
+    if plan.trainings:
+        found.append(SEEDED)
+    if plan.scale == "paper" and declaration.value == "accuracy":
+        found += shortfalls([row for row in rows if row["place"] is not None])
+    found += [f"the paper: {printed.note}"] if printed.note else []
+    return [*found, *declaration.remarks]
+
+
+def _beyond(row: Mapping[str, Any]) -> bool:
+    return row["verified"] is not None and float(row["verified"]) > float(row["promised"]) * (1 + 1e-6)
+
+
+def command(plan: Plan, request: Request) -> str:
+    """What makes the page, without what only says where."""
+    words = ["fedveil", "reproduce", plan.declaration.name, "--scale", plan.scale]
+    for pattern in request.only:
+        words += ["--only", pattern]
+    words += [] if request.seeds is None else ["--seeds", str(request.seeds)]
+    return shlex.join(words)
+
+
+def page_text(
+    plan: Plan,
+    rows: Sequence[dict[str, Any]],
+    request: Request,
+    notes: Sequence[str],
+    makers: Sequence[str],
+    picture: str | None,
+) -> str:
+    """The page, as generated: nothing on it is typed by hand."""
+    declaration, printed = plan.declaration, plan.declaration.printed
+    parts = [f"# {declaration.title}", "", f"{printed.paper}, {printed.number}: {printed.caption}."]
+    parts += ["", "```sh", command(plan, request), "```", "", f"Made on {'; '.join(makers)}.", ""]
+    if rows:
+        printed_too = any(row["paper"] is not None for row in rows)
+        heading = "Ours, and the paper's in brackets:" if printed_too else "Ours:"
+        parts += [heading, "", markdown_text(*matrix(shown_rows(rows, request.named)), [])]
+        guarantees = guarantee_table(rows)
+        if guarantees is not None:
+            parts += [markdown_text(*guarantees, [])]
+    parts += [*(f"- {note}" for note in notes), ""]
+    if picture is not None:
+        parts += [f"[![{declaration.title}]({picture})]({picture})", ""]  # some are wider than a page
+    return "\n".join(parts)

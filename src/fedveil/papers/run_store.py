@@ -1,0 +1,71 @@
+"""Where the runs of reproductions are, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fedveil.config.spec import resolve
+from fedveil.core.errors import FedveilError
+from fedveil.data.dataset import Dataset
+from fedveil.papers.planned_work import EpsilonOf, digest, run_name, settle
+from fedveil.papers.reproduction import Setting, Stated, Training
+from fedveil.runs.files import RunFiles
+from fedveil.runs.manifest import maker_words
+from fedveil.runs.prepare import Prepared
+from fedveil.runs.run import resume
+from fedveil.studies.series import Done, Follower, loaded_for, prepared_with, round_events
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the runs are, and what reading them needs."""
+
+    directory: Path
+    loaded: dict[str, Dataset]
+    epsilon_of: EpsilonOf
+    follower: Follower
+    workers: int | None
+    settings: dict[str, Prepared] = field(default_factory=dict)
+
+    def lacks_data(self, work: Training | Setting | Stated) -> bool:
+        """Whether the records behind a piece of work are not on this machine; read, and kept, where they are."""
+        data = resolve(work.source, work.overrides).data
+        try:
+            loaded_for(data, self.loaded)
+        except FedveilError:
+            return True
+        return False
+
+    def run_path(self, name: str) -> Path:
+        return self.directory / "runs" / name
+
+    def runs(self, work: Training, seeds: Sequence[int]) -> list[Done]:
+        """Those of its runs that are finished and can be read."""
+        name = run_name(settle(work, self.epsilon_of))
+        found = []
+        for path in (self.run_path(f"{name}-seed{seed}") for seed in seeds):
+            if not RunFiles(path).result.exists():
+                continue
+            try:
+                found.append(Done(path.name, resume(path), tuple(round_events(path))))
+            except FedveilError as error:
+                self.follower.note(str(error))
+        return found
+
+    def maker(self, done: Done) -> str:
+        """The machine and the versions that made a run, and the day on which it began, as it says itself."""
+        files = RunFiles(self.run_path(done.name))
+        return maker_words(files.read_json(files.about))
+
+    def prepared_run(self, done: Done) -> Prepared:
+        """By the run's own spec, whose noise is solved already where it was calibrated."""
+        return prepared_with(resolve(RunFiles(self.run_path(done.name)).spec), None, self.loaded)
+
+    def prepared_setting(self, work: Setting) -> Prepared:
+        spec = settle(work, self.epsilon_of)
+        key = digest(spec)
+        if key not in self.settings:
+            self.settings[key] = prepared_with(spec, None, self.loaded)
+        return self.settings[key]

@@ -1,0 +1,139 @@
+"""The course of trainings: one panel for everything that their rounds tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fedveil.core.errors import FedveilError
+from fedveil.report.plots.comparison import MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What is drawn together: `lines` maps a key of the events to how its line is told apart, with words for it."""
+
+    title: str
+    up: str
+    lines: tuple[tuple[str, Any, str], ...]  # key, line style, words
+    total: bool = False  # add up over the rounds
+    logarithmic: bool = False  # if the values span more than a decade
+
+
+PANELS = (
+    Panel(
+        "Accuracy",
+        "accuracy",
+        (
+            ("accuracy", "-", "global model, validation records"),
+            ("own_accuracy", "--", "global model, clients' own test sets"),
+            ("personal_accuracy", ":", "personal models, clients' own test sets"),
+        ),
+    ),
+    Panel("Training loss", "mean over clients", (("train_loss", "-", ""),), logarithmic=True),
+    Panel(
+        "Size of the updates",
+        "L2 norm",
+        (("update_norm", "-", "mean over clients"), ("bound", "--", "clipping bound")),
+        logarithmic=True,
+    ),
+    Panel(
+        "Between-client variance $V_c$",
+        "mean over parameters of the\nvariance across clients",
+        (("between_client_variance", "-", ""),),
+        logarithmic=True,
+    ),
+    Panel(
+        "Update scale $U_s$",
+        "mean over parameters of the\nsquared mean update",
+        (("update_scale", "-", ""),),
+        logarithmic=True,
+    ),
+    Panel(
+        "Sent by the clients so far",
+        "megabytes",
+        (("upload_bytes", "-", "as sent"), ("dense_bytes", "--", "if nothing were left out")),
+        total=True,
+    ),
+)
+
+
+def draw_course(path: Path, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
+    """`course_figure` as a file."""
+    course_figure(title, runs).savefig(path)
+
+
+def course_figure(title: str, runs: Sequence[Mapping[str, Any]]) -> Figure:
+    """`runs` have a `name` and their `rounds`: events in order, whose keys may be missing or None.
+
+    A panel is drawn where at least one run has something for it.
+    """
+    panels = [
+        panel for panel in PANELS if any(_points(run["rounds"], key) for run in runs for key, _, _ in panel.lines)
+    ]
+    if not panels:
+        raise FedveilError("nothing in the events of these runs can be drawn")
+    columns = min(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    figure = new_figure(4.4 * max(columns, 2), 3.5 * rows + 0.7 + 0.2 * len(runs))
+    figure.suptitle(title, fontsize=12)
+    grid = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(grid, panels, strict=False):
+        _draw_panel(axes, panel, runs)
+    handles = [
+        Line2D([], [], linewidth=2, marker=MARKERS[i % len(MARKERS)], markersize=5, **style(i))
+        for i in range(len(runs))
+    ]
+    legend_below(figure, handles, [run["name"] for run in runs])
+    return figure
+
+
+def _draw_panel(axes: Axes, panel: Panel, runs: Sequence[Mapping[str, Any]]) -> None:
+    values: list[float] = []
+    present = [line for line in panel.lines if any(_points(run["rounds"], line[0]) for run in runs)]
+    for index, run in enumerate(runs):
+        for key, dash, _ in present:
+            points = _points(run["rounds"], key, panel.total)
+            if not points:
+                continue
+            look = style(index) if dash == "-" else {**style(index), "linestyle": dash}
+            marked: dict[str, Any] = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5}
+            marked["markevery"] = max(1, len(points) // 8)
+            axes.plot(*zip(*points, strict=True), linewidth=1.8, **look, **(marked if dash == "-" else {}))
+            values += [value for _, value in points]
+    axes.set_title(panel.title, fontsize=10.5)
+    tidy(axes, "rounds", panel.up, rounds=True)
+    if panel.logarithmic and spans_a_decade(values):
+        axes.set_yscale("log")
+        plain_ticks(axes, "y")
+    words = [(dash, words) for _, dash, words in present if words]
+    if len(present) > 1:
+        lines = [Line2D([], [], color="0.3", linestyle=dash, linewidth=1.8) for dash, _ in words]
+        axes.legend(
+            lines,
+            [word for _, word in words],
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.2),
+            frameon=False,
+            fontsize=8,
+        )
+
+
+def _points(rounds: Sequence[Event], key: str, total: bool = False) -> list[tuple[float, float]]:
+    """(rounds done, value) where the value is there; added up and in megabytes if `total`."""
+    known = [event for event in rounds if isinstance(event.get(key), int | float)]
+    across = [float(event["round"] + 1) for event in known]
+    values = [float(event[key]) for event in known]
+    return list(zip(across, accumulate(value / 1e6 for value in values) if total else values, strict=True))

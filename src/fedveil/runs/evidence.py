@@ -1,0 +1,95 @@
+"""What attacks and audits found out about a run, kept in it: `attacks/NNN-VIEW/`, `audits/NNN-UNIT-VIEW.json`.
+
+Each says by a digest of which spec it speaks: what was found out about another one is no evidence about this run.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedveil.attacks.inversion.pictures import Tile
+from fedveil.core.errors import FedveilError
+from fedveil.report.model.run_facts import Attack, Theft
+from fedveil.runs.files import RunFiles, disk_errors, text_digest, write_whole
+
+RESULT = "result.json"
+
+
+def keep_attack(run: RunFiles, told: Mapping[str, Any], tiles: Sequence[Tile]) -> Path:
+    """A new directory below `attacks/`; its result is written last, so that a crash leaves nothing half."""
+    with disk_errors(run.attacks):
+        run.attacks.mkdir(exist_ok=True)
+        directory = run.attacks / f"{_next(run.attacks)}-{told['view']}"
+        directory.mkdir()
+    shown = []
+    for number, tile in enumerate(tiles, 1):
+        names = {side: f"record-{number}-{side}.png" for side in ("truth", "found")}
+        write_whole(directory / names["truth"], tile.truth)
+        write_whole(directory / names["found"], tile.found)
+        shown.append({"client": tile.client, "rmse": tile.rmse, **names})
+    run.write_json(directory / RESULT, {**_stamp(run), **told, "records": shown})
+    return directory
+
+
+def keep_audit(run: RunFiles, told: Mapping[str, Any]) -> Path:
+    """A new file below `audits/`."""
+    with disk_errors(run.audits):
+        run.audits.mkdir(exist_ok=True)
+    path = run.audits / f"{_next(run.audits)}-{told['unit']}-{told['view']}.json"
+    run.write_json(path, {**_stamp(run), **told})
+    return path
+
+
+def read_attacks(run: RunFiles) -> tuple[list[Attack], list[str]]:
+    """What was kept, oldest first, and in one line each what could not be read."""
+    found, problems = [], []
+    for path in sorted(run.attacks.glob(f"*/{RESULT}")):
+        try:
+            told = _read(run, path)
+            found.append(Attack(told, tuple(_theft(path, shown) for shown in told.pop("records", []))))
+        except FedveilError as error:
+            problems.append(run.shortened(error))
+        except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
+            problems.append(f"{path.parent.name}: what the attack left can't be read ({error!r})")
+    return found, problems
+
+
+def _theft(path: Path, shown: Mapping[str, Any]) -> Theft:
+    truth, guess = (_beside(path, shown[side]) for side in ("truth", "found"))
+    return Theft(int(shown["client"]), float(shown["rmse"]), truth, guess)
+
+
+def _beside(path: Path, name: str) -> bytes:
+    """A file of the same directory, whatever else the name may say."""
+    return (path.parent / Path(name).name).read_bytes()
+
+
+def read_audits(run: RunFiles) -> tuple[list[dict[str, Any]], list[str]]:
+    """What was kept, oldest first, and in one line each what could not be read."""
+    found, problems = [], []
+    for path in sorted(run.audits.glob("*.json")):
+        try:
+            found.append(_read(run, path))
+        except FedveilError as error:
+            problems.append(run.shortened(error))
+    return found, problems
+
+
+def _next(directory: Path) -> str:
+    taken = [int(entry.name[:3]) for entry in directory.iterdir() if entry.name[:3].isdigit()]
+    return f"{max(taken, default=0) + 1:03d}"
+
+
+def _stamp(run: RunFiles) -> dict[str, str]:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"created": now, "spec": text_digest(run.read_spec())}
+
+
+def _read(run: RunFiles, path: Path) -> dict[str, Any]:
+    told = run.read_json(path)
+    if told.get("spec") != text_digest(run.read_spec()):
+        raise FedveilError(f"{path}: found out about another spec than this run's; remove it")
+    return told

@@ -1,0 +1,155 @@
+"""What can be known of a run directory, however it ended: every part is read by itself, and what fails is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedveil.config.spec import Spec, resolve
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Receipt
+from fedveil.ledger.store import Ledger, LedgerBusy, LedgerChanged
+from fedveil.report.model.run_facts import Status
+from fedveil.runs.files import RunFiles
+from fedveil.runs.prepare import prepare
+from fedveil.runs.terms import Terms, from_record, pinned
+
+UNKNOWN = (
+    "what was spent, and by whom, is not known, and what was promised is shown as spec and run.json say it, unchecked"
+)
+"""Without its ledger nothing holds a run to what it began with."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """What the ledger holds."""
+
+    rounds: list[tuple[int, int, list[int]]]  # round, attempt, cohort
+    receipts: list[Receipt]
+
+    @property
+    def begun(self) -> int:
+        return 1 + max((round for round, _, _ in self.rounds), default=-1)
+
+
+@dataclass
+class Reading:
+    """A run as far as it can be read. `problems` says in one line each what could not be."""
+
+    files: RunFiles
+    spec: Spec
+    spec_text: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+    terms: Terms | None = None
+    book: Book | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    result: Mapping[str, Any] | None = None
+    running: bool = False
+    changed: bool = False  # spec or terms are not those that the run began with
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def published(self) -> int:
+        """Rounds whose model is out: those of the result, else of the checkpoint, else (it is lost) of the events."""
+        if self.result is not None and isinstance(self.result.get("rounds"), int):
+            return int(self.result["rounds"])
+        saved = _checkpointed(self.files)
+        return 1 + max((event["round"] for event in self.events), default=-1) if saved is None else saved
+
+    @property
+    def status(self) -> Status:
+        ended = self.files.result.exists()  # written last, readable or not
+        state = "finished" if ended else "running" if self.running else "unfinished"
+        begun = None if self.book is None else self.book.begun
+        repeated = 0 if self.book is None else len(self.book.rounds) - len({round for round, _, _ in self.book.rounds})
+        return Status(state, self.published, self.spec.method.rounds, begun, repeated)
+
+
+def read_run(directory: Path) -> Reading:
+    """Read a run; an error only where its spec can't be read, because then nothing can be said about it."""
+    files = RunFiles(directory)
+    if not files.spec.is_file():
+        raise FedveilError(f"{directory}: not a run directory (spec.toml is missing)")
+    spec = resolve(files.spec)
+    found = Reading(files, spec, files.read_spec())
+    if files.about.is_file():
+        files.check()  # another format is not guessed at
+        found.about = files.read_json(files.about)
+    else:
+        found.problems.append("run.json is missing: versions and the beginning of the run are not known")
+    _read_result(found)
+    _read_events(found)
+    _read_terms(found)
+    _read_ledger(found)
+    return found
+
+
+def _read_result(found: Reading) -> None:
+    if not found.files.result.exists():
+        return
+    try:
+        found.result = found.files.read_json(found.files.result)
+    except FedveilError as error:
+        found.problems.append(found.files.shortened(error))
+
+
+def _read_events(found: Reading) -> None:
+    files = found.files
+    if not files.events.is_file():
+        if _checkpointed(files):
+            found.problems.append("events.jsonl is missing: how the training went is not known")
+        return
+    try:
+        lines = len([line for line in files.events.read_bytes().split(b"\n") if line.strip()])
+        events = files.read_events()
+    except (FedveilError, OSError) as error:
+        found.problems.append(found.files.shortened(error))
+        return
+    rounds = {event["round"]: event for event in events if event["event"] == "round"}
+    saved = _checkpointed(files)
+    # A round is noted just before its model is saved; after a crash between the two, the round never happened.
+    found.events = [rounds[number] for number in sorted(rounds) if saved is None or number < saved]
+    if lines > len(events):
+        found.problems.append(f"events.jsonl: {lines - len(events)} of {lines} lines can't be read and were left out")
+
+
+def _read_terms(found: Reading) -> None:
+    """From what the run wrote down; else from the data set itself, if that is here."""
+    found.terms = from_record(found.spec, found.about.get("terms"))
+    if found.terms is not None:
+        return
+    try:
+        found.terms = prepare(found.spec)
+    except FedveilError as error:
+        found.problems.append(f"who holds how many records is not known, so no guarantee can be computed ({error})")
+
+
+def _read_ledger(found: Reading) -> None:
+    files = found.files
+    if not files.ledger.is_file():
+        if found.published or files.checkpoints.is_dir():
+            found.problems.append(f"ledger.sqlite is missing: {UNKNOWN}")
+        return
+    try:
+        with Ledger(files.ledger) as ledger:
+            ledger.check(found.spec_text)
+            if found.terms is not None:
+                ledger.check(pinned(found.terms), "terms")
+            ledger.check_covers(found.published)
+            found.book = Book(ledger.rounds(), ledger.receipts())
+    except LedgerBusy:
+        found.running = True
+        found.problems.append(f"the ledger is in use: {UNKNOWN}")
+    except FedveilError as error:
+        found.changed = isinstance(error, LedgerChanged)
+        found.problems.append(found.files.shortened(error).removesuffix("; the run can't go on"))
+
+
+def _checkpointed(files: RunFiles) -> int | None:
+    """The rounds of the last checkpoint; None where there is none, or none that can be told."""
+    try:
+        return files.published_rounds() if any(files.checkpoints.glob("round-*.safetensors")) else None
+    except (OSError, ValueError):
+        return None

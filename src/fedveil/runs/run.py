@@ -1,0 +1,312 @@
+"""Run a spec into a directory, or go on with one that was interrupted."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import shlex
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fedveil.accounting.table import Table
+from fedveil.config.spec import Spec, resolve
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Receipt
+from fedveil.core.words import NOBODY_LEFT
+from fedveil.data.dataset import Dataset
+from fedveil.data.sources import CATALOGUE
+from fedveil.engine import loop
+from fedveil.engine.admission import Admission, Limited
+from fedveil.engine.batched import Evaluation
+from fedveil.engine.loop import Closed
+from fedveil.engine.personal_models import PersonalModels
+from fedveil.engine.server import ServerState
+from fedveil.ledger.store import Ledger
+from fedveil.parts.personal import Shared
+from fedveil.report.terminal.guarantee_lines import table_lines
+from fedveil.report.terminal.run_progress import Reporter, Silent
+from fedveil.runs.account import cells, check_promise, promised, spent
+from fedveil.runs.budgeted_admission import Budgeted, budget_of, past_of
+from fedveil.runs.files import RunFiles, disk_errors, write_whole
+from fedveil.runs.manifest import about
+from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.terms import pinned
+from fedveil.runtimes.local import LocalRuntime
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    run: Path
+    method: str
+    data: str
+    accuracy: float
+    loss: float
+    rounds: int
+    seconds: float
+    seeded: bool
+    receipts: int
+    rejected: int
+    guarantees: list[dict[str, Any]]  # what was spent, cell by cell
+    own_accuracy: float | None = None  # mean over clients: the global model on a client's own test set
+    personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
+    sent_bytes: int = 0  # by all clients together
+    saved_bytes: int = 0  # by sending only part of the updates
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "run": str(self.run)}
+
+
+def run(
+    source: str | Path | Mapping[str, Any] | Spec = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    rounds: int | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    chunk: int | None = None,
+    dataset: Dataset | None = None,
+    reporter: Reporter | None = None,
+) -> Result:
+    """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
+
+    `rounds` and `seed` are short for the overrides `stop.rounds` and `seed`.
+    `dataset` brings your own records in place of a named data set; the spec then carries its name.
+    """
+    told = dict(overrides or {})
+    told |= {} if rounds is None else {"stop.rounds": rounds}
+    told |= {} if seed is None else {"seed": seed}
+    told |= {} if dataset is None else {"data.name": dataset.name}  # settings of a named data set are not for it
+    prepared = prepare(resolve(source.to_dict() if isinstance(source, Spec) else source, told), dataset)
+    spec = prepared.spec
+    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
+    budget = budget_of(prepared)
+    if budget is not None:
+        Budgeted(prepared, budget, [])  # what can't be kept is refused before there is a run of it
+    files = RunFiles(Path(out) if out is not None else _new_directory(spec))
+    files.create()
+    write_whole(files.spec, spec.to_toml().encode())
+    files.write_json(files.about, about(prepared))
+    return _train(prepared, files, runtime, reporter or Silent())
+
+
+def resume(
+    directory: str | Path,
+    *,
+    workers: int | None = None,
+    chunk: int | None = None,
+    dataset: Dataset | None = None,
+    reporter: Reporter | None = None,
+) -> Result:
+    """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
+    files = RunFiles(Path(directory))
+    files.check()
+    if files.result.exists():
+        return _stored_result(files, dataset)
+    prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
+    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
+    return _train(prepared, files, runtime, reporter or Silent())
+
+
+def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter: Reporter) -> Result:
+    try:
+        with Ledger(files.ledger) as ledger, runtime:
+            ledger.pin(files.read_spec())
+            ledger.pin(pinned(prepared), "terms")
+            ledger.pin(prepared.dataset.fingerprint, "records")
+            return _train_rounds(prepared, files, ledger, runtime, reporter)
+    except KeyboardInterrupt:
+        reporter.note(f"what was published is safe; go on with: {_resume_words(prepared.spec, files)}")
+        raise
+
+
+def _resume_words(spec: Spec, files: RunFiles) -> str:
+    """The command that goes on; records of one's own can only be given from Python."""
+    if spec.data.name in CATALOGUE:
+        return shlex.join(["fedveil", "resume", str(files.directory)])
+    return f"fedveil.resume('{files.directory}', dataset=…)"
+
+
+def _train_rounds(
+    prepared: Prepared, files: RunFiles, ledger: Ledger, runtime: LocalRuntime, reporter: Reporter
+) -> Result:
+    spec, method = prepared.spec, prepared.spec.method
+    state = files.load_checkpoint(prepared.layout)
+    if state is None:
+        state = prepared.initial_state()
+        files.save_checkpoint(state, prepared.layout)
+    ledger.check_covers(state.round)
+    files.trim_events(state.round)
+    personal = _personal(prepared, files, state.round)
+    files.append_event({"event": "start", "rounds_done": state.round})
+    promise = promised(prepared, delta=spec.privacy.delta)
+    reporter.note("\n".join(table_lines("promised", cells(promise))))
+    reporter.begin(_title(prepared, files), method.rounds, state.round)
+    begun = time.perf_counter()
+    population = prepared.sites.population
+    for closed in loop.rounds(
+        method,
+        state,
+        population,
+        prepared.layout,
+        runtime,
+        prepared.streams,
+        admission=_admission(prepared, ledger, state),
+        pay=lambda state, cohort: ledger.commit(state.round, cohort, _declared(prepared, state, cohort)),
+        personal=personal,
+    ):
+        state = closed.state
+        event = _event(closed)
+        if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
+            event |= _evaluated(prepared, runtime.evaluate(state), personal)
+        event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
+        # The order matters. The round was paid for before its clients heard of it; now it is confirmed, noted and
+        # published. After a crash anywhere, the ledger claims at least what anybody has seen.
+        ledger.confirm(closed.round, closed.receipts)
+        files.append_event(event)
+        files.save_checkpoint(state, prepared.layout)
+        if personal is not None:
+            personal.forget()
+        _report(reporter, event, method.rounds)
+    if state.round < method.rounds:
+        reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {NOBODY_LEFT}")
+    return _finish(prepared, files, ledger, state, _evaluated(prepared, runtime.evaluate(state), personal), promise)
+
+
+def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:
+    """The clients' own models as they were after `rounds` rounds, for methods that keep them."""
+    rule = prepared.spec.method.personal
+    if isinstance(rule, Shared):
+        return None
+    with disk_errors(files.personal):
+        models = PersonalModels(rule, files.personal)
+        models.rewind(rounds)
+    return models
+
+
+def _evaluated(prepared: Prepared, evaluation: Evaluation, personal: PersonalModels | None) -> dict[str, float]:
+    """The global model on the validation records and on the clients' own test sets, and the clients' own models."""
+    found = {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
+    if prepared.spec.data.test:
+        found["own_accuracy"] = evaluation.own
+    if personal is not None and personal.accuracy is not None:
+        found["personal_accuracy"] = personal.accuracy
+    return found
+
+
+def _declared(prepared: Prepared, state: ServerState, cohort: Sequence[int]) -> list[Receipt]:
+    """What the coming round will do to its cohort, not yet confirmed."""
+    population, layers = prepared.sites.population, prepared.layout.group_count
+    declare = cache(
+        lambda records: prepared.spec.method.declare(state.round, records, layers, population.clients, state.bound)
+    )
+    return [
+        Receipt(state.round, client, declaration, confirmed=False, draws=0)
+        for client in cohort
+        for declaration in declare(population.records[client])
+    ]
+
+
+def _admission(prepared: Prepared, ledger: Ledger, state: ServerState) -> Admission:
+    """Limits and budget, with what was spent before."""
+    past = past_of(ledger.rounds(), prepared.seeded, state.round)
+    budget, method = budget_of(prepared), prepared.spec.method
+    if budget is not None:
+        return Budgeted(prepared, budget, past)
+    taken = Counter(client for _, cohort in past for client in cohort)
+    return Limited([taken[client] for client in range(prepared.sites.population.clients)], method.cohort.most)
+
+
+def _stored_result(files: RunFiles, dataset: Dataset | None) -> Result:
+    """What a finished run said at its end, if it is still the run that it was."""
+    if files.ledger.is_file():
+        with Ledger(files.ledger) as ledger:
+            ledger.check(files.read_spec())
+            if dataset is not None:
+                ledger.check(dataset.fingerprint, "records")
+    again = ""
+    if any(files.checkpoints.glob("round-*.safetensors")):
+        again = f"; remove it, and it is made again from the last round: {_resume_words(resolve(files.spec), files)}"
+    try:
+        return Result(**{**files.read_json(files.result), "run": files.directory})
+    except TypeError:
+        raise FedveilError(f"{files.result}: not a result of this version{again}") from None
+    except FedveilError as error:
+        raise FedveilError(f"{error}{again}") from None
+
+
+def _finish(
+    prepared: Prepared,
+    files: RunFiles,
+    ledger: Ledger,
+    state: ServerState,
+    evaluation: Mapping[str, float],
+    promise: Table,
+) -> Result:
+    delta = prepared.spec.privacy.delta
+    published = [receipt for receipt in ledger.receipts(published=True) if receipt.round < state.round]
+    check_promise(promise, spent(prepared, published, state.round, delta))
+    # A round that was paid for but never published, after which nobody could pay again, is spent all the same.
+    attempts = [round for round, _, _ in ledger.rounds()]
+    total = spent(prepared, ledger.receipts(), 1 + max(attempts, default=-1), delta, attempts=attempts)
+    events = [event for event in files.read_events() if event["event"] == "round"]
+    result = Result(
+        run=files.directory,
+        method=prepared.spec.base,
+        data=prepared.dataset.name,
+        accuracy=evaluation["accuracy"],
+        loss=evaluation["loss"],
+        own_accuracy=evaluation.get("own_accuracy"),
+        personal_accuracy=evaluation.get("personal_accuracy"),
+        sent_bytes=sum(event.get("upload_bytes", 0) for event in events),
+        saved_bytes=sum(event.get("dense_bytes", 0) - event.get("upload_bytes", 0) for event in events),
+        rounds=state.round,
+        seconds=round(sum(event["seconds"] for event in events), 3),
+        seeded=prepared.streams.seeded,
+        receipts=len(published),
+        rejected=sum(event["rejected"] for event in events),
+        guarantees=cells(total),
+    )
+    files.save_model(state.parameters, prepared.layout, prepared.model)
+    files.append_event({"event": "end"})
+    told = result.to_dict()
+    del told["run"]  # a directory can be moved
+    files.write_json(files.result, told)
+    return result
+
+
+def _event(closed: Closed) -> dict[str, Any]:
+    return {"event": "round", "round": closed.round, **asdict(closed.summary)}
+
+
+def _report(reporter: Reporter, event: Mapping[str, Any], total: int) -> None:
+    if event["rejected"] or event["rejected_updates"]:
+        reporter.note(
+            f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
+            " were not finite and counted as zero"
+        )
+    reporter.round(event["round"] + 1, total, event.get("accuracy"), event.get("loss", event["train_loss"]))
+
+
+def _title(prepared: Prepared, files: RunFiles) -> str:
+    spec, population = prepared.spec, prepared.sites.population
+    seeded = " (seeded: not private)" if prepared.streams.seeded else ""
+    return (
+        f"{spec.base} on {prepared.dataset.name}: {population.clients} clients, {prepared.layout.size:,} parameters"
+        f"{seeded} → {files.directory}"
+    )
+
+
+def _new_directory(spec: Spec) -> Path:
+    stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    directory = Path("runs") / f"{stamp}-{spec.base}-{spec.data.name}-{secrets.token_hex(2)}"
+    if directory.exists():
+        raise FedveilError(f"{directory}: already exists")
+    return directory

@@ -1,0 +1,306 @@
+"""Attack a method, a spec or a finished run: steal what a view shows in the real engine, and reconstruct from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedveil.attacks.inversion import pictures
+from fedveil.attacks.inversion.differentiable import differentiable
+from fedveil.attacks.inversion.invert import PRESETS, Attack, Reconstruction, invert
+from fedveil.attacks.inversion.metrics import SUCCESS, Score, Successes, Summary, blind_rmse, scores, summarise
+from fedveil.attacks.inversion.victims import Scene, Stolen, Truth, choose_victims, steal
+from fedveil.config.convert import structure, unstructure
+from fedveil.config.merge import ABSENT, merge, set_dotted
+from fedveil.config.spec import Spec, read_settings, resolve
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import View
+from fedveil.data.dataset import Dataset
+from fedveil.engine.batched import Engine
+from fedveil.engine.client import Broadcast
+from fedveil.engine.server import ServerState
+from fedveil.ledger.store import check_records
+from fedveil.runs.evidence import keep_attack
+from fedveil.runs.files import run_of
+from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runtimes.local import count_workers, one_thread
+from fedveil.studies.attack_progress import Progress
+
+STRONGEST = "strongest"
+TABULAR_NETWORK = {"name": "mlp", "options": {"hidden": [64, 32], "activation": "sigmoid"}}
+PICTURE_NETWORK = {"name": "leakage-cnn"}
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """What the strongest attacker of those tried got out of a view."""
+
+    method: str
+    data: str
+    model: str
+    view: View
+    attack: str
+    settings: dict[str, Any]
+    scored: tuple[tuple[Score, ...], ...]  # seed by seed
+    tried: dict[str, Summary]
+    threshold: float
+    blind: float
+    facts: dict[str, Any]
+    seconds: float
+    picture: Path | None = None
+
+    @property
+    def summary(self) -> Summary:
+        return self.tried[self.attack]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "data": self.data,
+            "model": self.model,
+            "view": str(self.view),
+            "attack": self.attack,
+            "victims": len(self.scored[0]),
+            "seeds": len(self.scored),
+            **self.summary.to_dict(),
+            "threshold": self.threshold,
+            "blind_rmse": self.blind,
+            "facts": self.facts,
+            "composition": self.settings,
+            "tried": {name: summary.to_dict() for name, summary in self.tried.items()},
+            "seconds": round(self.seconds, 2),
+            **({"picture": str(self.picture)} if self.picture else {}),
+            "per_victim": [
+                {"seed": seed, **score.to_dict()} for seed, scored in enumerate(self.scored) for score in scored
+            ],
+        }
+
+
+@one_thread()
+def attack(
+    source: str | Path | Mapping[str, Any] = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    view: str | View = View.ON_DEVICE,
+    attack: str = STRONGEST,
+    changes: Mapping[str, Any] | None = None,
+    victims: int = 100,
+    iterations: int = 300,
+    seed: int = 0,
+    seeds: int = 1,
+    looks: int = 1,
+    threshold: float = SUCCESS,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    dataset: Dataset | None = None,
+    note: Note = lambda line: None,
+    keep: bool = True,
+    unfinished: Path | None = None,
+) -> AttackResult:
+    """Reconstruct the records of `victims` clients from what `view` shows of their first local iteration.
+
+    A method or spec is attacked before its first round, on the papers' attack network unless it names a model, with one
+    local step unless it says how many. A run is attacked at its last published model, with its own network and steps.
+    `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …). What was found out about
+    a run is kept in its directory, for its report, with the first victims' records as pictures, unless `keep` is false.
+    A directory for what is `unfinished` lets the same call go on after an interruption; it is the caller's to remove.
+    """
+    begun = time.perf_counter()
+    for name, value in (("--seeds", seeds), ("--looks", looks), ("--iterations", iterations)):
+        if value < 1:
+            raise FedveilError(f"{name}: must be at least 1, not {value}")
+    if not threshold > 0:
+        raise FedveilError(f"--threshold: must be above 0, not {threshold}")
+    view, cores = _view(view), count_workers(workers)
+    prepared, state = opened(source, overrides, seed=seed, dataset=dataset)
+    scene = scene_of(prepared)
+    generator = _generator(seed)
+    clients = choose_victims(scene, victims, generator)
+    stolen, truth = steal(scene, Broadcast(state.round, state.parameters, state.bound), clients, view, looks)
+    candidates = _candidates(attack, changes or {}, stolen)
+    tries: dict[str, list[_Try]] = {}
+    for name, composition in candidates.items():
+        note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
+        for repeat in range(seeds):
+            draws = _generator(seed * 1_000_003 + repeat)
+            successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
+            title = name if seeds == 1 else f"{name}-{repeat + 1}"
+            progress = Progress(title, note, successes, film, unfinished)
+            tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, progress, cores))
+        summary = summarise([score for one in tries[name] for score in one.scored])
+        note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
+    summaries = {name: summarise([s for one in made for s in one.scored]) for name, made in tries.items()}
+    best = max(summaries, key=lambda name: summaries[name].strength)
+    result = AttackResult(
+        method=prepared.spec.base,
+        data=prepared.dataset.name,
+        model=prepared.spec.model.name,
+        view=view,
+        attack=best,
+        settings=unstructure(candidates[best]),
+        scored=tuple(tuple(one.scored) for one in tries[best]),
+        tried=summaries,
+        threshold=threshold,
+        blind=blind_rmse(truth),
+        facts=_told(stolen, state),
+        seconds=time.perf_counter() - begun,
+        picture=Path(out) if out is not None else None,
+    )
+    if result.picture is not None:
+        for name, made in tries.items():  # the strongest under the name that was asked for, the others beside it
+            path = result.picture if name == best else result.picture.with_stem(f"{result.picture.stem}-{name}")
+            title = _title(result, name)
+            pictures.draw(path, title, truth, made[0].found, made[0].scored, made[0].film)
+    run = run_of(source)
+    if run is not None and keep:
+        shown = pictures.tiles(truth, tries[best][0].found, tries[best][0].scored)
+        note(f"kept in {keep_attack(run, result.to_dict(), shown)}")
+    return result
+
+
+@dataclass(frozen=True)
+class _Try:
+    found: Reconstruction
+    scored: list[Score]
+    film: pictures.Film
+
+
+def _attempt(
+    composition: Attack,
+    stolen: Stolen,
+    truth: Truth,
+    iterations: int,
+    generator: torch.Generator,
+    progress: Progress,
+    workers: int,
+) -> _Try:
+    found = invert(
+        composition,
+        stolen,
+        iterations,
+        generator,
+        watch=progress,
+        told=truth.labels,
+        workers=workers,
+        keeper=progress,
+    )
+    return _Try(found, scores(found, truth, progress.successes), progress.film)
+
+
+def _generator(seed: int) -> torch.Generator:
+    """Of a seed of any size; torch takes 63 bits of it."""
+    return torch.Generator().manual_seed(seed % 2**63)
+
+
+def _view(view: str | View) -> View:
+    try:
+        return View(view)
+    except ValueError:
+        raise FedveilError(f"--view: there is no view {view!r}; there are on_device, client, server") from None
+
+
+def opened(
+    source: str | Path | Mapping[str, Any],
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    seed: int = 0,
+    dataset: Dataset | None = None,
+) -> tuple[Prepared, ServerState]:
+    """Everything ready, and the model at which it is attacked. The attack's own randomness never touches a run's."""
+    files = run_of(source, overrides)
+    if files is not None:
+        files.check()
+        if dataset is not None:
+            check_records(files, dataset)
+        prepared = prepare(_seeded(resolve(files.spec), seed), dataset, initial=files.initial())
+        state = files.load_checkpoint(prepared.layout)
+        if state is None:
+            raise FedveilError(f"{source}: the run has published no model yet")
+        return prepared, replace(state, round=min(state.round, prepared.spec.method.rounds - 1))
+    told = read_settings(source, overrides)
+    spec = _seeded(resolve(_with_defaults(told, dataset)), seed)
+    prepared = prepare(spec, dataset)
+    return prepared, prepared.initial_state()
+
+
+def _seeded(spec: Spec, seed: int) -> Spec:
+    return replace(spec, seed=seed if spec.seed is None else spec.seed)
+
+
+def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
+    """The papers' attack: their network, and the first local iteration, where nothing else was said."""
+    spec = resolve(told)
+    tabular = spec.data.name in ("adult", "cancer") if dataset is None else len(dataset.input_shape) == 1
+    changed = dict(told)
+    if "model" not in told:
+        changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK
+    local = told.get("local", {})
+    if isinstance(local, Mapping) and not {"steps", "epochs"} & set(local):
+        changed["local"] = merge(local, {"steps": 1, "epochs": ABSENT})
+    return changed
+
+
+def scene_of(prepared: Prepared) -> Scene:
+    """The engine, the records and the differentiable model, in one process."""
+    job = prepared.job
+    return Scene(
+        method=prepared.spec.method,
+        engine=Engine(job.method, job.model, job.sites, job.validation, job.streams),
+        model=prepared.model,
+        gradients=differentiable(prepared.model, prepared.dataset.input_shape),
+        sites=prepared.sites,
+        streams=prepared.streams,
+        classes=prepared.dataset.classes,
+    )
+
+
+def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Attack]:
+    """The attack that was named or, for the strongest, those worth trying.
+
+    On noisy gradients the papers' own and one that knows σ; on batches of pictures also one that expects smooth ones.
+    """
+    if name == STRONGEST:
+        several = stolen.facts.pictures and stolen.facts.records > 1
+        names: Sequence[str] = ("balanced", "smooth") if several else ("balanced",)
+        names = names if stolen.noise_std == 0 else ("cpl", "informed")
+    elif name in PRESETS:
+        names = (name,)
+    else:
+        raise FedveilError(f"--attack: there is no attack {name!r}; there are {STRONGEST}, {', '.join(PRESETS)}")
+    return {each: _changed(PRESETS[each], changes) for each in names}
+
+
+def _changed(preset: Attack, changes: Mapping[str, Any]) -> Attack:
+    table = unstructure(preset)
+    for key, value in changes.items():
+        table = set_dotted(table, key, value)
+    return structure(table, Attack, "attack")
+
+
+def _told(stolen: Stolen, state: ServerState) -> dict[str, Any]:
+    facts = stolen.facts
+    return {
+        "round": state.round,
+        "records_per_victim": facts.records,
+        "local_steps": facts.steps,
+        "batch": facts.batch,
+        "rate": facts.rate,
+        "noise_std": stolen.noise_std,
+        "clips": [declared.bound for declared in facts.declared],
+        "looks": facts.looks,
+    }
+
+
+def _title(result: AttackResult, name: str) -> str:
+    summary = result.tried[name]
+    return (
+        f"{result.method} on {result.data}, {result.view} view, attack {name}\n"
+        f"success {summary.success_rate:.0%}, mean RMSE {summary.means['rmse']:.4f}"
+    )

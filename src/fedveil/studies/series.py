@@ -1,0 +1,246 @@
+"""A set of runs in one directory: what the same command left unfinished, the same command finishes.
+
+The directory holds `series.json`, which says what it is, and one run directory per planned run under `runs/`. The runs'
+own `spec.toml` is the truth about what they are: a run whose spec differs from what is planned is never continued.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedveil.config.spec import DataSpec, Spec, resolve
+from fedveil.core.errors import FedveilError
+from fedveil.data.dataset import Dataset
+from fedveil.report.terminal.run_progress import Reporter
+from fedveil.runs.files import RunFiles, disk_errors
+from fedveil.runs.prepare import Prepared, load_for, prepare
+from fedveil.runs.run import Result, resume, run
+from fedveil.runtimes.local import count_workers
+
+FORMAT = 1
+"""The version of the directory of a series; another one is refused."""
+
+MOST_RUNS = 1000
+"""More runs than anybody means to start with one command."""
+
+
+class Follower(Reporter, Protocol):
+    """Follows a series: all its runs, and each one's rounds."""
+
+    def plan(self, runs: int, finished: int, rounds: int) -> None:
+        """`runs` runs, of which `finished` are already there; `rounds` rounds of the others, done ones included."""
+
+    def next_run(self, name: str, rounds: int) -> None: ...
+
+    def end_run(self, words: str) -> None: ...
+
+    def interrupted(self, words: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that the series wants: the name of its directory, and its spec."""
+
+    name: str
+    spec: Spec
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run after its turn: its result and its rounds' events, or in one line why there is no result."""
+
+    name: str
+    result: Result | None
+    rounds: tuple[dict[str, Any], ...]
+    failure: str = ""
+
+
+def with_seeds(name: str, spec: Spec, seeds: Sequence[int] | None) -> list[Planned]:
+    """One run as the spec says, or one for every seed."""
+    if seeds is None:
+        return [Planned(name, spec)]
+    return [Planned(f"{name}-seed{seed}", replace(spec, seed=seed)) for seed in seeds]
+
+
+def count_seeds(seeds: int) -> tuple[int, ...]:
+    """The seeds of `--seeds N`."""
+    if seeds < 1:
+        raise FedveilError(f"--seeds: must be at least 1, not {seeds}")
+    return tuple(range(1, seeds + 1))
+
+
+def check_size(runs: int, workers: int | None) -> None:
+    """Refuse what would never end or never begin, before anything is made of it."""
+    count_workers(workers)
+    if runs > MOST_RUNS:
+        raise FedveilError(f"{runs:,} runs are more than the {MOST_RUNS:,} that one command may start")
+
+
+def prepared_with(spec: Spec, dataset: Dataset | None, loaded: dict[str, Dataset]) -> Prepared:
+    """`prepare`, with every named data set read once (`loaded` keeps them)."""
+    if dataset is not None:
+        return prepare(spec, dataset)
+    return prepare(spec, loaded_for(spec.data, loaded))
+
+
+def loaded_for(data: DataSpec, loaded: dict[str, Dataset]) -> Dataset:
+    """The data set of a spec, read once for each split of it."""
+    key = f"{data.name}, {data.split} split"
+    if key not in loaded:
+        loaded[key] = load_for(data)
+    return loaded[key]
+
+
+def open_series(directory: Path, kind: str, planned: Sequence[Planned]) -> None:
+    """Make the directory, or check that it holds this series and nothing else."""
+    about = directory / "series.json"
+    with disk_errors(directory):
+        if directory.exists() and (not directory.is_dir() or (any(directory.iterdir()) and not about.is_file())):
+            raise FedveilError(f"{directory}: holds something that is not a {kind}; choose another --out")
+    if about.is_file():
+        _check_series(directory, RunFiles(directory).read_json(about), kind, planned)
+        return
+    with disk_errors(directory):
+        (directory / "runs").mkdir(parents=True, exist_ok=True)
+    RunFiles(directory).write_json(about, {"format": FORMAT, "kind": kind, "fedveil": version("fedveil")})
+
+
+def _check_series(directory: Path, about: dict[str, Any], kind: str, planned: Sequence[Planned]) -> None:
+    if about.get("format") != FORMAT or about.get("kind") != kind:
+        raise FedveilError(
+            f"{directory}: holds a {about.get('kind', 'series')} (format {about.get('format')}), not a {kind}"
+            f" (format {FORMAT}); choose another --out"
+        )
+    wanted = {run.name: run.spec for run in planned}
+    for path in run_directories(directory):
+        if path.name not in wanted:
+            raise FedveilError(f"{path}: a run that this command does not make; choose another --out")
+        check_begun(path, wanted[path.name], "repeat the command as it was")
+
+
+def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
+    """A run is what its own spec says; one that was made with other settings is never continued or shown.
+
+    A run that is to be calibrated was written down with the noise that was found for it.
+    """
+    files = RunFiles(path)
+    if not files.about.is_file():
+        return  # stopped before its first round
+    stored = resolve(files.spec)
+    solved: tuple[str, ...] = ()
+    if wanted.privacy.calibrate and files.read_json(files.about).get("calibrated"):
+        solved = ("privacy.calibrate", "example.sigma", "upload.sigma", "server.sigma")
+    changed = [words for words in changed_keys(stored.to_dict(), wanted.to_dict()) if not words.startswith(solved)]
+    if changed:
+        raise FedveilError(f"{path}: was made with another {changed[0]}; {remedy}, or choose another --out")
+
+
+def run_directories(directory: Path) -> list[Path]:
+    """What stands under `runs/`."""
+    runs = directory / "runs"
+    with disk_errors(runs):
+        return sorted(runs.iterdir()) if runs.is_dir() else []
+
+
+def changed_keys(old: dict[str, Any], new: dict[str, Any], above: str = "") -> list[str]:
+    """The dotted keys in which two tables differ, with their values in words."""
+    found = []
+    for key in dict.fromkeys([*old, *new]):
+        mine, other = old.get(key), new.get(key)
+        if isinstance(mine, dict) and isinstance(other, dict):
+            found += changed_keys(mine, other, f"{above}{key}.")
+        elif mine != other:
+            found.append(f"{above}{key} ({_word(mine)} there, {_word(other)} now)")
+    return found
+
+
+def _word(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value, default=str, ensure_ascii=False)
+
+
+@contextmanager
+def going_on(directory: Path, follower: Follower) -> Iterator[None]:
+    """Ctrl-C says what to do to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        follower.interrupted(f"what is finished is kept; go on with the same command and --out {directory}")
+        raise
+
+
+def run_all(
+    directory: Path,
+    planned: Sequence[Planned],
+    follower: Follower,
+    *,
+    workers: int | None = None,
+    dataset: Dataset | None = None,
+    need_one: bool = True,
+) -> list[Done]:
+    """Every planned run, in order: read if it is finished, resumed if it was begun, else trained.
+
+    A run that fails (diverges, say) does not take the others with it; its `failure` says why. Where `need_one`, at
+    least one must come to its end.
+    """
+    paths = [directory / "runs" / run.name for run in planned]
+    missing = [run for run, path in zip(planned, paths, strict=True) if not RunFiles(path).result.exists()]
+    follower.plan(len(planned), len(planned) - len(missing), sum(run.spec.method.rounds for run in missing))
+    found = []
+    for one, path in zip(planned, paths, strict=True):
+        unfinished = not RunFiles(path).result.exists()
+        if unfinished:
+            follower.next_run(one.name, one.spec.method.rounds)
+        done = _one(one, path, follower, workers, dataset)
+        if unfinished:
+            follower.end_run(_words(done))
+        found.append(done)
+    if need_one and all(done.result is None for done in found):
+        raise FedveilError(f"no run was finished; {found[0].name}: {found[0].failure}")
+    return found
+
+
+def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, dataset: Dataset | None) -> Done:
+    try:
+        if RunFiles(path).about.is_file():
+            result = resume(path, workers=workers, dataset=dataset, reporter=follower)
+        else:
+            _clear_beginning(path)
+            result = run(planned.spec, out=path, workers=workers, dataset=dataset, reporter=follower)
+    except FedveilError as error:
+        return Done(planned.name, None, tuple(round_events(path)), str(error))
+    return Done(planned.name, result, tuple(round_events(path)))
+
+
+def _words(done: Done) -> str:
+    if done.result is None:
+        return f"failed: {done.failure}"
+    return f"accuracy {done.result.accuracy:.4f} after {done.result.rounds} rounds in {done.result.seconds:.1f} s"
+
+
+def _clear_beginning(path: Path) -> None:
+    """Remove what a run leaves that is killed while its directory is made: nothing was trained or spent yet."""
+    files = RunFiles(path)
+    with disk_errors(path):
+        if not path.is_dir() or (files.checkpoints.is_dir() and any(files.checkpoints.iterdir())):
+            return
+        entries = [entry for entry in path.iterdir() if entry != files.checkpoints]
+        if all(entry == files.spec or entry.suffix == ".part" for entry in entries):
+            for entry in entries:
+                entry.unlink()
+            if files.checkpoints.is_dir():
+                files.checkpoints.rmdir()
+
+
+def round_events(path: Path) -> list[dict[str, Any]]:
+    """What happened in a run, round by round."""
+    return [event for event in RunFiles(path).read_events() if event["event"] == "round"]
+
+
+def failures(runs: Sequence[Done]) -> list[str]:
+    return [f"{run.name}: {run.failure}" for run in runs if run.result is None]

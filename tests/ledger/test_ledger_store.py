@@ -1,0 +1,366 @@
+"""The ledger forgets nothing, gives back exactly what it was given, and stops the run when it cannot be trusted."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Declaration, Receipt, Sampling, Unit
+from fedveil.ledger.store import Ledger
+from fedveil.runs.account import account
+from fedveil.runs.run import resume, run
+
+
+def declaration(bound: float = 4.0) -> Declaration:
+    return Declaration(
+        place="example",
+        unit=Unit.RECORD,
+        steps=100,
+        bound=bound,
+        sensitivity=bound * math.sqrt(3),
+        sum_std=6 * bound * math.sqrt(5),
+        row_std=6 * bound,
+        sampling=Sampling("partition", 500, 5, 5, 1),
+    )
+
+
+def receipts(round: int, clients: list[int], bound: float = 4.0) -> list[Receipt]:
+    return [Receipt(round, client, declaration(bound), client % 2 == 0, 9814 * 100) for client in clients]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    with Ledger(path) as ledger:
+        for round in range(20):
+            ledger.commit(round, [1, 5, round + 10], receipts(round, [1, 5, round + 10], bound=6 - round / 10))
+    return path
+
+
+def test_receipts_come_back_exactly_and_in_order(path: Path) -> None:
+    given_receipts = [*receipts(0, [3, 1, 2], 4.0), *receipts(0, [9], 0.1 + 0.2)]
+    with Ledger(path) as ledger:
+        ledger.commit(0, [3, 1, 2, 9], given_receipts)
+        assert ledger.receipts() == given_receipts
+    with Ledger(path) as reopened:
+        assert reopened.receipts() == given_receipts
+        assert reopened.receipts()[0].did.unit is Unit.RECORD
+        assert reopened.rounds() == [(0, 0, [3, 1, 2, 9])]
+
+
+FLOATS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+COUNTS = st.integers(0, 2**53)
+
+
+@settings(max_examples=20)
+@given(
+    made=st.lists(
+        st.builds(
+            Receipt,
+            round=st.just(7),
+            client=st.integers(0, 2**31),
+            did=st.builds(
+                Declaration,
+                place=st.text(max_size=10),
+                unit=st.sampled_from(Unit),
+                steps=COUNTS,
+                bound=FLOATS,
+                sensitivity=FLOATS,
+                sum_std=FLOATS,
+                row_std=FLOATS,
+                sampling=st.builds(
+                    Sampling, kind=st.text(max_size=9), records=COUNTS, batch=COUNTS, cap=COUNTS, uses=COUNTS
+                ),
+            ),
+            confirmed=st.booleans(),
+            draws=COUNTS,
+        ),
+        max_size=3,
+    )
+)
+def test_any_receipts_come_back_exactly(made: list[Receipt]) -> None:
+    with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as ledger:
+        ledger.commit(7, [1], made)
+        assert ledger.receipts() == made
+
+
+def test_a_round_that_is_repeated_is_a_new_attempt_and_the_old_one_stays(path: Path) -> None:
+    first, second = receipts(3, [1, 2]), receipts(3, [1, 2], bound=5.0)
+    with Ledger(path) as ledger:
+        ledger.commit(3, [1, 2], first)
+    with Ledger(path) as ledger:
+        ledger.commit(3, [1, 2], second)
+        ledger.commit(4, [2], receipts(4, [2]))
+        ledger.commit(3, [1, 2], first)
+        assert ledger.rounds() == [(3, 0, [1, 2]), (3, 1, [1, 2]), (4, 0, [2]), (3, 2, [1, 2])]
+        assert ledger.receipts() == [*first, *second, *receipts(4, [2]), *first]
+
+
+def test_rounds_are_only_ever_added(filled: Path) -> None:
+    with Ledger(filled) as ledger:
+        before_rounds, before = ledger.rounds(), ledger.receipts()
+        ledger.commit(20, [1], receipts(20, [1]))
+        assert ledger.rounds()[:-1] == before_rounds
+        assert ledger.receipts()[:-1] == before
+
+
+def test_a_round_without_clients_or_without_noise_is_on_record_too(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.commit(0, [], [])
+        ledger.commit(1, [4], [])
+        assert ledger.rounds() == [(0, 0, []), (1, 0, [4])]
+        assert ledger.receipts() == []
+
+
+def test_a_declaration_shared_by_many_receipts_is_stored_once(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.commit(0, list(range(50)), receipts(0, list(range(50))))
+        ledger.commit(1, [1], receipts(1, [1]))
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM declarations").fetchone() == (1,)
+        assert database.execute("SELECT count(*) FROM receipts").fetchone() == (51,)
+    database.close()
+
+
+def test_what_was_committed_is_on_disk_before_the_ledger_is_closed(path: Path, tmp_path: Path) -> None:
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    with Ledger(path) as ledger:
+        ledger.commit(0, [1, 2], receipts(0, [1, 2]))
+        for file in tmp_path.glob("ledger.sqlite*"):  # what a crash at this moment would leave behind
+            shutil.copy(file, crashed)
+    with Ledger(crashed / "ledger.sqlite") as ledger:
+        assert ledger.rounds() == [(0, 0, [1, 2])]
+        assert ledger.receipts() == receipts(0, [1, 2])
+
+
+def test_a_commit_that_fails_halfway_leaves_nothing_of_itself(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.commit(0, [1], receipts(0, [1]))
+        spoilt = [*receipts(1, [1]), Receipt(1, 2, declaration(), None, 5)]  # type: ignore[arg-type]
+        with pytest.raises(FedveilError, match="ledger"):
+            ledger.commit(1, [1, 2], spoilt)
+        assert ledger.rounds() == [(0, 0, [1])]
+        assert ledger.receipts() == receipts(0, [1])
+        ledger.commit(1, [1], receipts(1, [1]))
+        assert ledger.rounds()[-1] == (1, 0, [1])
+
+
+def test_every_commit_is_synced_to_the_disk(path: Path) -> None:
+    with Ledger(path) as ledger:
+        assert ledger._connection.execute("PRAGMA synchronous").fetchone()[0] >= 2
+        assert ledger._connection.execute("PRAGMA locking_mode").fetchone() == ("exclusive",)
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(FedveilError) as caught, Ledger(path):
+        pass
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_ledger_in_use_by_another_process_is_refused(path: Path) -> None:
+    script = (
+        "import sqlite3, sys\n"
+        "database = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "database.execute('BEGIN EXCLUSIVE')\n"
+        "print('held', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        assert "another process is working on this run" in refusal(path)
+        other.communicate("\n")
+    with Ledger(path) as ledger:
+        assert ledger.rounds() == []
+
+
+def test_no_other_process_can_even_read_a_ledger_that_is_held(path: Path) -> None:
+    script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM rounds')\n"
+    with Ledger(path) as ledger:
+        ledger.commit(0, [1], [])
+        held = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+        assert "database is locked" in held.stderr
+    assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == 0
+
+
+def test_a_ledger_that_is_open_twice_in_one_process_is_refused(path: Path) -> None:
+    with Ledger(path):
+        assert "another process is working on this run" in refusal(path)
+
+
+def test_a_file_that_is_no_ledger_is_refused(path: Path) -> None:
+    path.write_bytes(b"not a ledger at all" * 100)
+    assert "the run can't go on" in refusal(path)
+    assert path.read_bytes() == b"not a ledger at all" * 100
+
+
+@pytest.mark.parametrize("keep", [50, 4096, 5000, -4096])
+def test_a_truncated_ledger_is_refused(filled: Path, keep: int) -> None:
+    content = filled.read_bytes()
+    assert len(content) > 3 * 4096
+    filled.write_bytes(content[:keep])
+    assert "the run can't go on" in refusal(filled)
+
+
+def test_a_ledger_with_an_overwritten_page_is_refused(filled: Path) -> None:
+    content = bytearray(filled.read_bytes())
+    content[4096 : 2 * 4096] = b"\xff" * 4096
+    filled.write_bytes(content)
+    assert "the run can't go on" in refusal(filled)
+
+
+def test_a_directory_or_a_missing_directory_is_refused(tmp_path: Path) -> None:
+    assert "the run can't go on" in refusal(tmp_path)
+    assert "the run can't go on" in refusal(tmp_path / "nowhere" / "ledger.sqlite")
+
+
+def spoil(path: Path, statement: str, value: str) -> None:
+    database = sqlite3.connect(path)
+    with database:
+        database.execute(statement, (value,))
+    database.close()
+
+
+# Damage
+
+
+@pytest.mark.parametrize("keep", [1, -1, -20])
+def test_a_ledger_that_lost_a_few_bytes_is_refused(filled: Path, keep: int) -> None:
+    filled.write_bytes(filled.read_bytes()[:keep])
+    assert "the run can't go on" in refusal(filled)
+
+
+def test_a_ledger_that_was_refused_can_be_mended_and_opened(filled: Path) -> None:
+    content = filled.read_bytes()
+    filled.write_bytes(content[:-4000])
+    with pytest.raises(FedveilError):
+        Ledger(filled)
+    filled.write_bytes(content)
+    with Ledger(filled) as ledger:
+        assert len(ledger.rounds()) == 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        json.dumps({"unit": "person", "sampling": {}}),
+        json.dumps({"unit": "record", "sampling": {"x": 1}}),
+    ],
+)
+def test_a_declaration_that_cannot_be_read_stops_the_run(filled: Path, text: str) -> None:
+    spoil(filled, "UPDATE declarations SET declaration = ? WHERE id = 1", text)
+    with Ledger(filled) as ledger, pytest.raises(FedveilError, match="ledger"):
+        ledger.receipts()
+
+
+def test_a_cohort_that_cannot_be_read_stops_the_run(filled: Path) -> None:
+    spoil(filled, "UPDATE rounds SET cohort = ? WHERE id = 1", "[1, 2")
+    with Ledger(filled) as ledger, pytest.raises(FedveilError, match="ledger"):
+        ledger.rounds()
+
+
+@pytest.mark.parametrize("damage", ["emptied", "deleted", "of another run"])
+def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(damage: str, tmp_path: Path) -> None:
+    run("fed-cdp", {"data.name": "cancer"}, rounds=2, out=tmp_path / "run", workers=1)
+    (tmp_path / "run/result.json").unlink()
+    ledger = tmp_path / "run/ledger.sqlite"
+    ledger.unlink()
+    if damage == "emptied":
+        ledger.touch()
+    elif damage == "of another run":
+        with Ledger(ledger) as other:
+            other.commit(0, [1], [])
+    for again in (account, resume):
+        with pytest.raises(FedveilError, match="ledger"):
+            again(tmp_path / "run")
+
+
+def test_a_ledger_covers_the_rounds_it_holds_and_not_one_more(path: Path) -> None:
+    with Ledger(path) as ledger:
+        for round in range(3):
+            ledger.commit(round, [1], receipts(round, [1]))
+        ledger.check_covers(3)
+        with pytest.raises(FedveilError, match="lacks 1 of the 4 published rounds"):
+            ledger.check_covers(4)
+
+
+def test_receipts_of_another_round_are_refused(path: Path) -> None:
+    with Ledger(path) as ledger, pytest.raises(FedveilError):
+        ledger.commit(1, [1], receipts(0, [1]))
+
+
+def test_a_ledger_is_held_to_the_spec_of_its_first_opening(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.pin("sigma = 6.0")
+        ledger.commit(0, [1], receipts(0, [1]))
+    with Ledger(path) as ledger:
+        ledger.pin("sigma = 6.0")
+        with pytest.raises(FedveilError, match="the spec was changed after the run began"):
+            ledger.pin("sigma = 60.0")
+        ledger.pin("sigma = 6.0")  # the refused one was not kept
+        assert ledger.check("sigma = 6.0")
+        assert not ledger.check("anything", "terms")  # nothing was said of them,
+        assert not ledger.check("something else", "terms")  # and asking does not say it
+
+
+def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None:
+    run("fed-cdp", {"data.name": "cancer"}, rounds=2, out=tmp_path / "run", workers=1)
+    before = account(tmp_path / "run").spent
+    assert before is not None
+    spec = tmp_path / "run/spec.toml"
+    written = spec.read_text()
+    spec.write_text(written.replace("sigma = 6.0", "sigma = 60.0"))
+    assert spec.read_text() != written
+    (tmp_path / "run/result.json").unlink()
+    for again in (account, resume):
+        with pytest.raises(FedveilError, match="the spec was changed after the run began"):
+            again(tmp_path / "run")
+    spec.write_text(written)
+    assert account(tmp_path / "run").spent == before
+    assert resume(tmp_path / "run", workers=1).rounds == 2
+
+
+def test_equal_declarations_come_back_as_one_object(filled: Path) -> None:
+    """A table compares thousands of them."""
+    with Ledger(filled) as ledger:
+        found = [receipt.did for receipt in ledger.receipts()]
+    assert len({id(did) for did in found}) == len(set(found)) == 20
+
+
+def test_confirming_tells_the_places_of_one_client_apart(path: Path) -> None:
+    (example,) = receipts(0, [1])
+    at_server = replace(example, did=replace(example.did, place="server"), draws=0, confirmed=False)
+    example = replace(example, draws=0, confirmed=False)
+    with Ledger(path) as ledger:
+        ledger.commit(0, [example.client], [example, at_server])
+        # the bound of the second was not known when the round was paid for
+        ran = replace(at_server, did=replace(at_server.did, bound=0.3), confirmed=True, draws=7)
+        ledger.confirm(0, [ran, replace(example, confirmed=True, draws=5)])
+        assert [(r.did.place, r.confirmed, r.draws) for r in ledger.receipts()] == [
+            ("example", True, 5),
+            ("server", True, 7),
+        ]

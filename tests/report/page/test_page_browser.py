@@ -1,0 +1,76 @@
+"""The page in a real browser: it asks for nothing, complains of nothing, and fits every screen in light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browser import browser, chromium
+from page_facts import cells, make_run
+
+from fedveil.report.model.run_facts import Options, Status
+from fedveil.report.page.page import page
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="Chromium is not here: apt-get install chromium")
+
+LONG = "a-very-long-name-without-any-place-to-break-it-" * 4
+
+OUTSIDE = """[...document.querySelectorAll('body *')].filter(element =>
+    !element.closest('.scroll, pre, .skip, .hidden, thead, caption, svg') &&
+    element.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+).map(element => element.outerHTML.slice(0, 100))"""
+
+SMALL = """[...document.querySelectorAll('svg.chart text:not(.up), td, th, p, li')].filter(text => {
+    const scale = text.ownerSVGElement ? text.ownerSVGElement.getBoundingClientRect().width / 440 : 1;
+    return parseFloat(getComputedStyle(text).fontSize) * scale < 10;
+}).map(text => text.textContent)"""
+
+UNNAMED = """[...document.querySelectorAll('svg[role=img], table, nav')].filter(element =>
+    !(element.getAttribute('aria-label') || element.querySelector('caption'))).length"""
+
+
+def test_no_request_no_complaint_and_no_sideways_scrolling_on_any_screen(tmp_path: Path) -> None:
+    one = make_run()
+    strange = make_run(
+        name=LONG, data=LONG, seeded=True, status=Status("unfinished", 3, 8, 4), problems=(f"{LONG} is missing",)
+    )
+    nothing = make_run(promised=cells("inf"), spent=cells("inf"), course=(), attacks=(), audits=())
+    pages = {"one": [one], "several": [one, strange, nothing], "strange": [strange]}
+    files = {}
+    for name, runs in pages.items():
+        files[name] = tmp_path / f"{name}.html"
+        files[name].write_text(page(runs, Options(), made="today", version="0.1.0"), encoding="utf-8")
+    released = tmp_path / "released.html"
+    released.write_text(page([one], Options(release=True), made="today", version="0.1.0"), encoding="utf-8")
+    with browser(tmp_path / "profile") as tab:
+        for file in (*files.values(), released):
+            for width in (360, 390, 768, 1280):
+                for dark in (False, True):
+                    tab.visit(file, width=width, dark=dark)
+                    wide = tab.evaluate("document.documentElement.scrollWidth")
+                    assert wide <= width, (file.name, width, tab.evaluate(OUTSIDE))
+                    assert tab.evaluate(OUTSIDE) == []
+                    ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+                    assert ground == ("rgb(16, 21, 27)" if dark else "rgb(246, 247, 249)")
+                    assert tab.evaluate(SMALL) == []
+            assert tab.evaluate(UNNAMED) == 0
+        asked = {address.split(";")[0] for address in tab.requests}
+        assert asked <= {"data:image/png", *(file.as_uri() for file in (*files.values(), released))}
+        assert tab.complaints == []
+        picture = tmp_path / "page.png"
+        tab.picture(picture)
+        assert picture.stat().st_size > 10_000
+
+
+def test_what_a_page_would_load_or_complain_of_is_seen(tmp_path: Path) -> None:
+    """The test above can fail: this page does everything that ours must not."""
+    bad = tmp_path / "bad.html"
+    bad.write_text(
+        "<!doctype html><title>bad</title><img src='missing.png' alt=''><script>console.error('told')</script>"
+        "<div style='width:2000px'>wide</div>"
+    )
+    with browser(tmp_path / "profile") as tab:
+        tab.visit(bad, width=360)
+        assert tab.evaluate(OUTSIDE)
+    assert any(address.endswith("missing.png") for address in tab.requests)
+    assert any("told" in words for words in tab.complaints)
