@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:  # the command line asks for units and views long before it needs tensors
+    from torch import Tensor
 
 
 class Unit(StrEnum):
@@ -23,6 +25,53 @@ class View(StrEnum):
     SERVER = "server"  # each client's update as it arrives (type-0)
     PEER = "peer"  # the models another client receives in the rounds it takes part in
     RELEASED = "released"  # every published global model
+
+    @property
+    def adversary(self) -> Adversary:
+        return _ADVERSARIES[self]
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """Who has a view, in plain words. `who` begins a sentence, `sees` ends it; `watches` is what is seen of all clients.
+
+    `of_clients_work`: the view shows single clients' work, so the engine can hand it out (`Taps`).
+    """
+
+    who: str
+    sees: str
+    watches: str
+    of_clients_work: bool
+
+
+_ADVERSARIES = {
+    View.ON_DEVICE: Adversary(
+        "Someone who taps a device's training",
+        "sees every single gradient, not the records",
+        "every single gradient on the devices",
+        of_clients_work=True,
+    ),
+    View.CLIENT: Adversary(
+        "Someone who gets the finished update off a device",
+        "sees it before it leaves, not the records",
+        "every update on the devices",
+        of_clients_work=True,
+    ),
+    View.SERVER: Adversary(
+        "The server and its operator",
+        "see each client's update as it arrives",
+        "every client's update as it arrives",
+        of_clients_work=True,
+    ),
+    View.PEER: Adversary(
+        "Another client", "sees the models that it receives", "the models that one client receives", False
+    ),
+    View.RELEASED: Adversary("Anybody else", "sees every published model", "every published model", False),
+}
+"""A new view is listed above and here; its rule stands in `accounting/exposure.py`."""
+
+CLIENTS_WORK = tuple(view for view in View if view.adversary.of_clients_work)
+"""The views of single clients' work."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +129,15 @@ class Declaration:
 
 
 @dataclass(frozen=True)
+class Charge:
+    """What one client is charged for one mechanism of a round, before anything of the round is sent."""
+
+    round: int
+    client: int
+    declared: Declaration
+
+
+@dataclass(frozen=True)
 class Receipt:
     """What a mechanism really did: its declaration as executed, and whether the noise was seen on the tensors.
 
@@ -93,6 +151,11 @@ class Receipt:
     did: Declaration
     confirmed: bool
     draws: int
+
+    @property
+    def charge(self) -> Charge:
+        """What a round that did this must have been charged."""
+        return Charge(self.round, self.client, self.did)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,46 @@
+"""Writing a file so that nobody ever sees half of it. Every file that must survive a crash is written here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedveil.core.errors import FedveilError
+
+
+@contextmanager
+def disk_errors(where: Path) -> Iterator[None]:
+    """A full disk or a missing permission, said in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise FedveilError(f"{error.filename or where}: {error.strerror or error}") from error
+
+
+def write_whole(path: Path, *parts: bytes | bytearray) -> None:
+    """Write a file and sync it to the disk; a reader (or a crash) sees the old one or the new one."""
+    if not path.parent.is_dir():
+        raise FedveilError(f"{path}: there is no directory {path.parent}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with disk_errors(path):
+        try:
+            with temporary.open("wb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            _sync_directory(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    """Without this a crash could forget the new name of the file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
