@@ -33,8 +33,9 @@ class View(StrEnum):
 
 @dataclass(frozen=True)
 class Adversary:
-    """Who has a view, in plain words. `who` begins a sentence, `sees` ends it; `watches` is what is seen of all clients.
+    """Who has a view, in plain words: `who` begins a sentence, `sees` ends it.
 
+    `watches` is what is seen of all clients together.
     `of_clients_work`: the view shows single clients' work, so the engine can hand it out (`Taps`).
     """
 
