@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from accounts import calibrate, plan
 
-from fedveil.accounting import Budget, calibrate, plan
 from fedveil.accounting.budget import (
     Costs,
     Spent,
@@ -21,6 +21,7 @@ from fedveil.accounting.budget import (
     spent_epsilon,
 )
 from fedveil.accounting.compose import certify
+from fedveil.accounting.context import Budget
 from fedveil.accounting.participation import Crowd, Round
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population, Unit, View

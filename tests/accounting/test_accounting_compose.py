@@ -15,7 +15,7 @@ from absl import logging as library_log
 from scipy import fft
 from scipy.stats import binom
 
-from fedveil.accounting import losses, powers, renyi
+from fedveil.accounting import pld, renyi
 from fedveil.accounting.claims import prifedsync_mean
 from fedveil.accounting.compose import (
     Term,
@@ -28,8 +28,8 @@ from fedveil.accounting.compose import (
     grid_interval,
 )
 from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
-from fedveil.accounting.guarantees import Relation
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Relation
 from fedveil.core.types import Declaration, Sampling, Unit
 
 SAMPLING = Sampling("poisson", 500, 5, 30, 100)
@@ -105,7 +105,7 @@ def test_compositions_that_cannot_be() -> None:
         certify(composition(Term(((step, 1),))), 1.5)
     for chance in (0.0, 1.5, math.nan):
         with pytest.raises(FedveilError):
-            losses.seen_draw(losses.of_step(step, 1e-3), chance)
+            pld.seen_draw(pld.of_step(step, 1e-3), chance)
 
 
 def test_absurd_compositions_are_infinite_with_a_reason() -> None:
@@ -133,15 +133,15 @@ def test_repeating_on_kept_transforms_is_the_librarys_own_composition(step: Step
     parts = composition(Term(((step, count),)))
     interval = grid_interval(parts)
     assert interval is not None
-    once = losses.of_step(step, interval)
-    kept = powers.Repeatable(once)
+    once = pld.of_step(step, interval)
+    kept = pld.Repeatable(once)
     kept.times(count - 1)
     for mine, theirs in zip(
-        losses.directions(kept.times(count)), losses.directions(once.self_compose(count)), strict=True
+        pld.both_directions(kept.times(count)), pld.both_directions(once.self_compose(count)), strict=True
     ):
         assert mine.infinite == pytest.approx(theirs.infinite, rel=1e-9)
         epsilons = np.linspace(0, float(theirs.losses[-1]), 50)
-        assert np.abs(mine.deltas(epsilons) - theirs.deltas(epsilons)).max() <= losses.ROUNDING * count
+        assert np.abs(mine.deltas(epsilons) - theirs.deltas(epsilons)).max() <= pld.FOURIER_ROUNDING * count
 
 
 @pytest.mark.parametrize("count", [2, 10, 100])
@@ -152,14 +152,14 @@ def test_rounding_of_a_transform_stays_far_below_what_is_charged_for_it(step: St
     """Against extended precision, where steps whose loss is mostly one value leave the largest errors."""
     interval = grid_interval(composition(Term(((step, count),))))
     assert interval is not None
-    masses = losses.distinct_directions(losses.of_step(step, interval))[0].masses
+    masses = pld.distinct_directions(pld.of_step(step, interval))[0].masses
     size = 1 << (len(masses) - 1).bit_length() + 2
 
     def repeated(values: Any) -> Any:
-        return fft.irfft(powers._power(fft.rfft(values, size), count), size)
+        return fft.irfft(pld._power(fft.rfft(values, size), count), size)
 
     error = repeated(masses) - repeated(masses.astype(np.longdouble))
-    assert 0 < float(np.abs(error).sum()) <= losses.ROUNDING * (count + 1) / 2
+    assert 0 < float(np.abs(error).sum()) <= pld.FOURIER_ROUNDING * (count + 1) / 2
 
 
 def test_one_more_round_is_on_the_same_grid_and_costs_more() -> None:
@@ -200,8 +200,8 @@ def test_negative_and_unfinished_renyi_orders_never_lower_epsilon() -> None:
     step = Step("poisson", 0.5, 1e-7)
     found = renyi.term_divergences(((step, 1),), 1.0, 1)
     assert (found > 0).all()
-    assert renyi.epsilon_of(found * math.inf, 1e-5) == math.inf
-    assert renyi.delta_of(found * math.inf, 1.0) == 1.0
+    assert renyi.epsilon_at(found * math.inf, 1e-5) == math.inf
+    assert renyi.delta_at(found * math.inf, 1.0) == 1.0
 
 
 @pytest.mark.parametrize("kind", ["poisson", "without-replacement"])

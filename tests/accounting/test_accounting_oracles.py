@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binom, norm
 
-from fedveil.accounting import losses
+from fedveil.accounting import pld
 from fedveil.accounting.claims import prifedsync_mean
 from fedveil.accounting.compose import (
     Composition,
@@ -26,7 +26,7 @@ from fedveil.accounting.compose import (
     renyi_epsilon,
 )
 from fedveil.accounting.events import Step
-from fedveil.accounting.renyi import ORDERS, delta_of, term_divergences
+from fedveil.accounting.renyi import ORDERS, delta_at, term_divergences
 
 Values = npt.NDArray[np.float64]
 GRID: Values = np.linspace(-30, 30, 60_001)
@@ -121,7 +121,7 @@ def test_every_mechanism_dominates_its_exact_divergence_in_both_directions() -> 
     noise, rate = 1.3, 0.2
     interval = grid_interval(steps("poisson", noise, 1, rate))
     assert interval is not None
-    remove, add = losses.directions(losses.of_step(Step("poisson", noise, rate), interval))
+    remove, add = pld.both_directions(pld.of_step(Step("poisson", noise, rate), interval))
     present = rate * norm.pdf(GRID, 1, noise) + (1 - rate) * norm.pdf(GRID, 0, noise)
     absent = norm.pdf(GRID, 0, noise)
     for epsilon in (-0.5, -0.1, 0.0, 0.1, 0.7, 2.0):
@@ -150,10 +150,10 @@ def test_fixed_size_samples_are_never_understated(others: tuple[int, ...], epsil
     first, second = fixed_size_sums(others, batch, deviation)
     true = max(divergence(first, second, epsilon), divergence(second, first, epsilon))
     parts = steps("without-replacement", deviation / 2, 1, batch / (len(others) + 1))
-    pld = composed_pld(parts)
-    assert pld is not None
-    assert losses.read_delta(pld, epsilon, 1) >= true - 1e-9
-    assert delta_of(term_divergences(parts[0].steps, 1.0, 1), epsilon) >= true
+    whole = composed_pld(parts)
+    assert whole is not None
+    assert pld.read_delta(whole, epsilon, 1) >= true - 1e-9
+    assert delta_at(term_divergences(parts[0].steps, 1.0, 1), epsilon) >= true
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.0, 2.0])
@@ -186,7 +186,7 @@ def test_composed_fixed_size_steps_against_simulation(epsilon: float) -> None:
 
 def test_exchanging_records_looks_the_same_from_both_sides() -> None:
     """H(ε) = 1 − e^ε + e^ε·H(−ε), which makes one direction enough."""
-    (found,) = losses.distinct_directions(losses.of_step(Step("without-replacement", 0.8, 0.1), 1e-3))
+    (found,) = pld.distinct_directions(pld.of_step(Step("without-replacement", 0.8, 0.1), 1e-3))
     epsilons = np.linspace(0.0, 3.0, 50)
     back = -np.expm1(-epsilons) + np.exp(-epsilons) * found.deltas(epsilons)
     assert found.deltas(-epsilons) == pytest.approx(back, abs=1e-12)
@@ -199,9 +199,9 @@ def test_prifedsyncs_rounds_lie_between_an_attained_loss_and_what_other_accounta
 ) -> None:
     """Below: two populations that a test tells apart, as of one step above. Above: the central limit, and Rényi."""
     parts, attained = (steps(kind, sigma, 38 * rounds, 16 / 600) for kind in ("without-replacement", "poisson"))
-    pld = composed_pld(attained)
-    assert pld is not None
-    least = losses.directions(pld)[0].epsilon(1e-5)
+    whole = composed_pld(attained)
+    assert whole is not None
+    least = pld.both_directions(whole)[0].epsilon(1e-5)
     found = certify(parts, 1e-5)
     limit = central_limit_epsilon(parts, 1e-5)
     assert limit is not None

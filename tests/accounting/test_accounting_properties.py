@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 
 import pytest
+from accounts import plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedveil.accounting import plan
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition, renyi_epsilon
 from fedveil.accounting.events import Step
 from fedveil.core.types import Population, Unit, View

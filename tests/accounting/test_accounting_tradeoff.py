@@ -1,17 +1,15 @@
-"""Trade-off functions: closed forms, bounds, conversions, pictures."""
+"""Trade-off functions: closed forms, bounds, conversions."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from PIL import Image
 from scipy.stats import norm
 
-from fedveil.accounting import losses, pictures, tradeoff
+from fedveil.accounting import pld, tradeoff
 from fedveil.accounting.compose import Term, certify, composition
 from fedveil.accounting.events import Step
 from fedveil.core.errors import FedveilError
@@ -57,19 +55,19 @@ def test_composing_gaussians_adds_their_squares() -> None:
 def test_a_composed_subsample_agrees_with_the_accountant() -> None:
     """Once, they are the same; composed, C_p(f) is looser, because it mixes the two directions at every step."""
     once = tradeoff.subsampled(tradeoff.gaussian(1.0), 0.1)
-    pld = losses.of_step(Step("poisson", 1.0, 0.1), 1e-3)
-    ten, tenfold = tradeoff.composed(once, 10), pld.self_compose(10)
+    step = pld.of_step(Step("poisson", 1.0, 0.1), 1e-3)
+    ten, tenfold = tradeoff.composed(once, 10), step.self_compose(10)
     for epsilon in (0.2, 0.5, 1.0):
         at = np.array([epsilon])
-        assert losses.read_delta(pld, epsilon, 1) == pytest.approx(float(tradeoff.delta_of(once, at)[0]), abs=1e-4)
-        assert losses.read_delta(tenfold, epsilon, 10) <= tradeoff.delta_of(ten, at)[0] + 1e-4
+        assert pld.read_delta(step, epsilon, 1) == pytest.approx(float(tradeoff.curve_delta(once, at)[0]), abs=1e-4)
+        assert pld.read_delta(tenfold, epsilon, 10) <= tradeoff.curve_delta(ten, at)[0] + 1e-4
 
 
 def test_curves_and_loss_distributions_convert_both_ways() -> None:
     curve = tradeoff.gaussian(1.0)
     back = tradeoff.from_pld(tradeoff.to_pld(curve))
     assert back(LEVELS) == pytest.approx(curve(LEVELS), abs=1e-3)
-    epsilon = losses.read_epsilon(tradeoff.to_pld(curve), 1e-3, 1)
+    epsilon = pld.read_epsilon(tradeoff.to_pld(curve), 1e-3, 1)
     assert epsilon == pytest.approx(tradeoff.epsilon_of_mean(1.0, 1e-3), abs=0.02)
 
 
@@ -118,9 +116,3 @@ def test_federated_bounds_as_stated_and_as_they_hold() -> None:
 def test_bad_input_is_refused(call: object) -> None:
     with pytest.raises(FedveilError):
         call()  # type: ignore[operator]
-
-
-def test_pictures_are_drawn(tmp_path: Path) -> None:
-    with Image.open(pictures.draw_subsampled(tmp_path / "four.png")) as picture:
-        assert picture.width > 600
-        assert len(picture.convert("RGB").getcolors(1 << 20) or []) > 10

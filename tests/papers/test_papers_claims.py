@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from accounts import claims, plan
 
-from fedveil.accounting import claims, plan
 from fedveil.accounting.claims import (
     fed_cdp_epsilon,
     fed_sdp_epsilon,

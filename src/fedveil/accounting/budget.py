@@ -11,35 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
+from fedveil.accounting.context import Budget, Context
 from fedveil.accounting.exposure import Unprotected, routes
-from fedveil.accounting.guarantees import Relation, check_delta, check_epsilon
 from fedveil.accounting.participation import Crowd, Exposure, Round
 from fedveil.accounting.table import vacuous
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Unit, View
+from fedveil.core.guarantee import Relation
 
 MOST_ROUNDS = 10**9
-
-
-@dataclass(frozen=True)
-class Budget:
-    """At most (ε, δ) of one unit against one view, for each client.
-
-    Geyer's form, "fix ε and stop when δ would pass its bound", is the same condition: δ(ε) ≤ δ exactly when ε(δ) ≤ ε.
-    """
-
-    epsilon: float
-    delta: float
-    unit: Unit = Unit.RECORD
-    view: View = View.SERVER
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_delta(self.delta)
 
 
 Source = tuple[str, Relation]
@@ -67,7 +49,7 @@ def check_kept(round: Round, records: int, budget: Budget, crowd: Crowd, strict:
     """Refuse a budget whose view is not protected at all, or only by a group privacy of which no round fits."""
     costs, reasons = _round_cost(round, records, budget, crowd, 1, strict)
     if not costs:
-        raise FedveilError(f"budget: {budget.unit} × {budget.view} cannot be kept: {'; '.join(reasons)}")
+        raise FedveilError(f"budget: {budget.cell} cannot be kept: {'; '.join(reasons)}")
 
 
 def _round_cost(
@@ -104,6 +86,27 @@ def relations_differ(first: Round, last: Round, records: int, budget: Budget, cr
     return any(after.get(place, relation) is not relation for place, relation in before.items())
 
 
+def excludes(context: Context) -> bool:
+    """Whether the budget may leave single clients out, so that no chance of the draw may be counted on.
+
+    Nor may it where rounds that count on it would not add up with the others. Cohorts grow or shrink all the way, so
+    the first and the last round tell.
+    """
+    budget, method, population = context.budget, context.method, context.population
+    if budget is None:
+        return False
+    crowd, records = Crowd.of(method, population.clients, context.limit is not None), population.records[0]
+    first, last = (context.round(round, records) for round in (0, method.rounds - 1))
+    everybody = all(costs_everybody(round, budget, crowd) for round in (first, last))
+    return not everybody or relations_differ(first, last, records, budget, crowd)
+
+
+def crowd_of(context: Context) -> Crowd:
+    """The clients of a training, as far as its own limits decide who is left out."""
+    limited = context.limit is not None or excludes(context)
+    return Crowd.of(context.method, context.population.clients, limited)
+
+
 def charge(spent: Spent, cost: Costs) -> Costs:
     """What is spent after one more round. A source that left one round unprotected bounds nothing any more."""
     return cost if spent is None else _charged(spent, cost)
@@ -115,7 +118,7 @@ def _charged(spent: Costs, cost: Costs) -> Costs:
     return tuple((source, composition(*parts, *now[source])) for source, parts in spent if source in now)
 
 
-def within(spent: Composition, budget: Budget) -> bool:
+def stays_within(spent: Composition, budget: Budget) -> bool:
     """Whether all that was `spent` stays within the budget."""
     if not spent:
         return True
@@ -157,7 +160,7 @@ def may_spend(spent: Spent, cost: Costs, budget: Budget) -> bool:
 
     The same question for a hidden cohort: whether one more round may run at all.
     """
-    return any(within(parts, budget) for _, parts in charge(spent, cost))
+    return any(stays_within(parts, budget) for _, parts in charge(spent, cost))
 
 
 def rounds_left(spent: Spent, cost: Costs, budget: Budget) -> int:
@@ -174,7 +177,7 @@ def rounds_left(spent: Spent, cost: Costs, budget: Budget) -> int:
 
 
 def _fitting(spent: Composition, cost: Composition, budget: Budget) -> int:
-    return largest(lambda rounds: within(composition(*spent, *_times(cost, rounds)), budget), MOST_ROUNDS)
+    return largest(lambda rounds: stays_within(composition(*spent, *_times(cost, rounds)), budget), MOST_ROUNDS)
 
 
 def _times(parts: Composition, times: int) -> Composition:

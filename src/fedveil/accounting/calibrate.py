@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedveil.accounting.budget import Budget, largest
-from fedveil.accounting.guarantees import Guarantee
+from fedveil.accounting.budget import largest
+from fedveil.accounting.context import Budget, Context
 from fedveil.accounting.plan import plan
 from fedveil.core.checks import one_of
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Population
 from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.gaussian import Gaussian
@@ -20,7 +21,7 @@ from fedveil.parts.cohorts import FixedSize, PoissonCohort
 
 TOLERANCE = 1e-3
 """Relative; the answer always keeps the target, and one smaller by more than this does not."""
-LEAST_SIGMA, MOST_SIGMA, MOST_ROUNDS = 1e-3, 1e5, 100_000
+LEAST_SIGMA, MOST_SIGMA, LONGEST_TRAINING = 1e-3, 1e5, 100_000
 
 
 @dataclass(frozen=True)
@@ -33,50 +34,33 @@ class Calibration:
     guarantee: Guarantee
 
 
-def calibrate(
-    method: Method,
-    population: Population,
-    layers: int,
-    target: Budget,
-    *,
-    solve: str = "noise",
-    participation: int | None = None,
-    copies: int = 1,
-    excluding: bool = False,
-) -> Calibration:
-    """Solve for `noise` (σ, to 1e-3), `rounds` (T) or `cohort` (its rate or size), everything else as it is.
-
-    `participation`, `copies` and `excluding` as for `plan`.
-    """
+def calibrate(context: Context, target: Budget, *, solve: str = "noise") -> Calibration:
+    """Solve for `noise` (σ, to 1e-3), `rounds` (T) or `cohort` (its rate or size), everything else as it is."""
     one_of("solve", solve, ("noise", "rounds", "cohort"))
+    method, single = (
+        context.method,
+        replace(context, delta=target.delta, copies=1),
+    )  # what copies cost is not solved for
 
     def evaluate(candidate: Method) -> Guarantee:
-        promised = plan(
-            candidate,
-            population,
-            layers,
-            delta=target.delta,
-            participation=participation,
-            copies=copies,
-            excluding=excluding,
-        )
-        return promised.of(target.unit, target.view)
+        return plan(replace(single, method=candidate)).of(target.unit, target.view)
 
     if solve == "noise":
-        found = _noise(method, target, evaluate)
+        value, solved = _noise(method, target, evaluate)
     elif solve == "rounds":
-        found = _rounds(method, target, evaluate)
+        value, solved = _rounds(method, target, evaluate)
     else:
-        found = _cohort(method, population, target, evaluate)
-    guarantee = evaluate(found[1])
+        value, solved = _cohort(method, context.population, target, evaluate)
+    guarantee = plan(replace(context, delta=target.delta, method=solved)).of(target.unit, target.view)
     if not guarantee.epsilon <= target.epsilon:
-        raise FedveilError(f"calibration: found {solve} = {found[0]}, but it does not keep the target")
-    return Calibration(solve, found[0], found[1], guarantee)
+        raise FedveilError(f"calibration: found {solve} = {value}, but it does not keep the target")
+    return Calibration(solve, value, solved, guarantee)
 
 
 def with_sigma(method: Method, sigma: float) -> Method:
     """The method with this σ in the one place where it adds noise."""
-    return _changed(method, **{_place(method): replace(_gaussian(method), sigma=sigma)})
+    changes: dict[str, Any] = {_place(method): replace(_gaussian(method), sigma=sigma)}
+    return replace(method, **changes)
 
 
 def _gaussian(method: Method) -> Gaussian:
@@ -88,10 +72,6 @@ def _place(method: Method) -> str:
     if len(places) != 1:
         raise FedveilError(f"calibration: needs exactly one mechanism that adds noise, this method has {len(places)}")
     return places[0]
-
-
-def _changed(method: Method, **changes: Any) -> Method:
-    return replace(method, **changes)
 
 
 def _noise(method: Method, target: Budget, evaluate: Callable[[Method], Guarantee]) -> tuple[float, Method]:
@@ -132,7 +112,7 @@ def _bracket(
     if value > 0:
         top = evaluate(with_sigma(method, most))
         if not top.finite:
-            raise FedveilError(f"calibration: no noise can help {target.unit} × {target.view}: {top.reason}")
+            raise FedveilError(f"calibration: no noise can help {target.cell}: {top.reason}")
         if top.epsilon > target.epsilon:
             raise FedveilError(f"calibration: even σ = {most:g} gives ε = {top.epsilon:.4g}")
     while value > 0:
@@ -158,9 +138,9 @@ def _most_sigma(method: Method) -> float:
 
 def _rounds(method: Method, target: Budget, evaluate: Callable[[Method], Guarantee]) -> tuple[float, Method]:
     def lasting(rounds: int) -> Method:
-        return _changed(method, stop=replace(method.stop, rounds=rounds))
+        return replace(method, stop=replace(method.stop, rounds=rounds))
 
-    found = largest(lambda rounds: evaluate(lasting(rounds)).epsilon <= target.epsilon, MOST_ROUNDS)
+    found = largest(lambda rounds: evaluate(lasting(rounds)).epsilon <= target.epsilon, LONGEST_TRAINING)
     if found == 0:
         first = evaluate(lasting(1))
         raise FedveilError(f"calibration: not even one round fits: {first}")
@@ -183,16 +163,16 @@ def _cohort(
             return all(one.size <= population.clients for one in grown)
 
         most = largest(fits, population.clients)
-        size = largest(lambda size: keeps(_changed(method, cohort=replace(fixed, size=size))), most)
+        size = largest(lambda size: keeps(replace(method, cohort=replace(fixed, size=size))), most)
         if size == 0:
             raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
-        return size, _changed(method, cohort=replace(fixed, size=size))
+        return size, replace(method, cohort=replace(fixed, size=size))
     if not isinstance(method.cohort, PoissonCohort):
         raise FedveilError("calibration: everyone takes part, so there is no cohort to choose")
     coins, least = method.cohort, 1e-6
 
     def at(rate: float) -> Method:
-        return _changed(method, cohort=replace(coins, rate=rate))
+        return replace(method, cohort=replace(coins, rate=rate))
 
     if keeps(at(1.0)):
         return 1.0, at(1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 
 import dp_accounting
@@ -12,10 +11,11 @@ from dp_accounting.rdp import rdp_privacy_accountant as rdp
 from scipy.special import ndtr
 
 from fedveil.accounting.compose import gaussian_epsilon
-from fedveil.accounting.guarantees import check_delta, plain_number
+from fedveil.accounting.context import Context
 from fedveil.accounting.renyi import quiet
-from fedveil.core.checks import count, positive
+from fedveil.core.checks import check_delta, count, positive
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Claim
 from fedveil.core.types import Population, Unit, View
 from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.mechanisms.gaussian import Gaussian
@@ -23,40 +23,11 @@ from fedveil.method import Method
 from fedveil.parts.batches import PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
 
-FED_CDP, PRIFEDSYNC = "Wei et al. 2021, Table VI", "Zheng et al. 2021, Theorem 2"
-GEYER = "Geyer et al. 2017, section 3"
+WEI_TABLE_6, ZHENG_THEOREM_2 = "Wei et al. 2021, Table VI", "Zheng et al. 2021, Theorem 2"
+GEYER_SECTION_3 = "Geyer et al. 2017, section 3"
 
 MOMENT_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
 """The orders of the moments accountant that the papers ran."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A paper's number for a training. `difference` says in one sentence why the verified one is another.
-
-    `mean` is μ where the paper states its guarantee as Gaussian differential privacy.
-    """
-
-    source: str
-    unit: Unit
-    view: View
-    epsilon: float
-    delta: float
-    formula: str
-    difference: str
-    mean: float | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        found: dict[str, object] = {
-            "unit": str(self.unit),
-            "view": str(self.view),
-            "epsilon": plain_number(self.epsilon),
-            "delta": self.delta,
-            "source": self.source,
-            "formula": self.formula,
-            "difference": self.difference,
-        }
-        return found if self.mean is None else {**found, "mean": plain_number(self.mean)}
 
 
 def moments_epsilon(noise_multiplier: float, rate: float, steps: int, delta: float) -> float:
@@ -129,10 +100,9 @@ def prifedsync_mean(records: int, batch: int, local_steps: int, rounds: int, sig
     return float(math.sqrt(2) * scale * math.sqrt(max(inside, 0.0)))  # below 0 by rounding, with enormous noise
 
 
-def claims(
-    method: Method, population: Population, layers: int, *, delta: float, rounds: int | None = None
-) -> tuple[Claim, ...]:
+def claims(context: Context, rounds: int | None = None) -> tuple[Claim, ...]:
     """What the paper behind this kind of method would claim for this training; nothing where no paper speaks of it."""
+    method, population, layers, delta = context.method, context.population, context.layers, context.delta
     check_delta(delta)
     example, total = method.example, method.rounds if rounds is None else rounds
     if total == 0:
@@ -148,9 +118,9 @@ def claims(
         step = f"Poisson({batch / records:.4g}) Gaussian(z = σ = {example.sigma:g})"
         formula = f"moments accountant, {steps * total:,} × {step}"
         return (
-            Claim(FED_CDP, Unit.RECORD, View.SERVER, epsilon, delta, formula, _fed_cdp_difference(method, layers)),
+            Claim(WEI_TABLE_6, Unit.RECORD, View.SERVER, epsilon, delta, formula, _fed_cdp_difference(method, layers)),
             Claim(
-                FED_CDP,
+                WEI_TABLE_6,
                 Unit.CLIENT,
                 View.RELEASED,
                 epsilon,
@@ -174,7 +144,7 @@ def _client_level(method: Method, population: Population, layers: int, rounds: i
     rate = min(method.cohort.at(0, method.rounds).divisor(population.clients) / population.clients, 1.0)
     epsilon = moments_epsilon(mechanism.sigma, rate, rounds, delta)
     formula = f"moments accountant, {rounds:,} × Poisson({rate:.4g}) Gaussian(z = σ = {mechanism.sigma:g})"
-    source = FED_CDP if own_noise else GEYER
+    source = WEI_TABLE_6 if own_noise else GEYER_SECTION_3
     difference = _client_level_difference(method, mechanism, layers, own_noise)
     return (Claim(source, Unit.CLIENT, View.RELEASED, epsilon, delta, formula, difference),)
 
@@ -220,9 +190,9 @@ def _prifedsync(
     formula = f"μ by the central limit theorem, n = {records}, K = {steps}, R = {rounds}, σ = {sigma:g}"
     limit = "μ is the limit for many steps, an approximation and no bound, while the verified value is certified"
     return (
-        Claim(PRIFEDSYNC, Unit.RECORD, View.PEER, _epsilon(weak, delta), delta, formula, limit + ".", weak),
+        Claim(ZHENG_THEOREM_2, Unit.RECORD, View.PEER, _epsilon(weak, delta), delta, formula, limit + ".", weak),
         Claim(
-            PRIFEDSYNC,
+            ZHENG_THEOREM_2,
             Unit.RECORD,
             View.SERVER,
             _epsilon(strong, delta),

@@ -16,9 +16,9 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as library
 from scipy.special import log_ndtr
 
-from fedveil.accounting import losses, powers, renyi
-from fedveil.accounting.events import Counted, Step, canonical_noise, merge, words
-from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.accounting import pld, renyi
+from fedveil.accounting.events import Counted, Step, added_up, canonical_noise, counted_words
+from fedveil.core.checks import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
 
 MOST_STEPS = 10**12
@@ -40,9 +40,9 @@ class Term:
 
     def __str__(self) -> str:
         if self.chance == 1 and self.times == 1:
-            return words(self.steps)
+            return counted_words(self.steps)
         drawn = f"drawn with probability {self.chance:.4g}: " if self.chance < 1 else ""
-        return f"{self.times:,} rounds × [{drawn}{words(self.steps)}]"
+        return f"{self.times:,} rounds × [{drawn}{counted_words(self.steps)}]"
 
 
 Composition = tuple[Term, ...]
@@ -56,6 +56,10 @@ class Certified:
     accountant: str
     reason: str = ""
 
+    @property
+    def by_renyi(self) -> bool:
+        return self.accountant == "RDP"
+
 
 def composition(*terms: Term) -> Composition:
     """The normal form: steps that run anyhow are one term, equal mechanisms are merged, empty terms are gone."""
@@ -65,7 +69,7 @@ def composition(*terms: Term) -> Composition:
     for term in terms:
         if term.times < 0 or not 0 < term.chance <= 1:
             raise FedveilError(f"accounting: cannot compose {term.times} rounds with sampling rate {term.chance}")
-        steps = merge((canonical[step], count) for step, count in term.steps)
+        steps = added_up((canonical[step], count) for step, count in term.steps)
         if term.times == 0 or not steps:
             continue
         if term.chance == 1:
@@ -73,7 +77,7 @@ def composition(*terms: Term) -> Composition:
         else:
             drawn[steps, term.chance] = drawn.get((steps, term.chance), 0) + term.times
     found = [Term(steps, chance, times) for (steps, chance), times in sorted(drawn.items())]
-    return (Term(merge(certain)), *found) if certain else tuple(found)
+    return (Term(added_up(certain)), *found) if certain else tuple(found)
 
 
 def covers(first: Composition, second: Composition) -> bool:
@@ -112,8 +116,8 @@ def certify(parts: Composition, delta: float) -> Certified:
     if noise is not None:
         return _finite(gaussian_epsilon(noise, delta), "PLD")
     for coarsening in COARSENINGS:
-        pld = composed_pld(parts, coarsening)
-        found = None if pld is None else losses.read_epsilon(pld, delta, total_steps(parts))
+        whole = composed_pld(parts, coarsening)
+        found = None if whole is None else pld.read_epsilon(whole, delta, total_steps(parts))
         if found is not None and math.isfinite(found):
             if coarsening == 1:
                 return _finite(found, "PLD")
@@ -133,11 +137,11 @@ def certified_delta(parts: Composition, epsilon: float) -> float:
     noise = gaussian_only(parts)
     if noise is not None:
         return gaussian_delta(noise, epsilon)
-    found = renyi.delta_of(_divergences(parts), epsilon)
+    found = renyi.delta_at(_divergences(parts), epsilon)
     for coarsening in COARSENINGS:
-        pld = composed_pld(parts, coarsening)
-        if pld is not None:
-            by_loss = losses.read_delta(pld, epsilon, total_steps(parts))
+        whole = composed_pld(parts, coarsening)
+        if whole is not None:
+            by_loss = pld.read_delta(whole, epsilon, total_steps(parts))
             found = min(found, by_loss)
             if by_loss < 1:
                 break
@@ -177,15 +181,15 @@ def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
 @lru_cache(maxsize=16)
 def composed_pld(parts: Composition, coarsening: int = 1) -> library.PrivacyLossDistribution | None:
     """The PLD of a composition; None where its grid would be out of proportion."""
-    if total_steps(parts) > losses.MOST_STEPS:
+    if total_steps(parts) > pld.MOST_COMPOSED:
         return None
     interval = grid_interval(parts, coarsening)
     if interval is None:
         return None
     whole: library.PrivacyLossDistribution | None = None
     for term in parts:
-        pld = _term_pld(term, interval)
-        whole = pld if whole is None else whole.compose(pld)
+        one = _term_pld(term, interval)
+        whole = one if whole is None else whole.compose(one)
     return whole
 
 
@@ -196,17 +200,17 @@ def _term_pld(term: Term, interval: float) -> library.PrivacyLossDistribution:
 
 
 @lru_cache(maxsize=16)
-def _rounds_pld(steps: Counted, chance: float, interval: float) -> powers.Repeatable:
-    return powers.Repeatable(_round_pld(steps, chance, interval))
+def _rounds_pld(steps: Counted, chance: float, interval: float) -> pld.Repeatable:
+    return pld.Repeatable(_round_pld(steps, chance, interval))
 
 
 def _round_pld(steps: Counted, chance: float, interval: float) -> library.PrivacyLossDistribution:
-    pld: library.PrivacyLossDistribution | None = None
+    whole: library.PrivacyLossDistribution | None = None
     for step, count in steps:
-        repeated = powers.repeated(step, count, interval)
-        pld = repeated if pld is None else pld.compose(repeated)
-    assert pld is not None  # the normal form has no empty terms
-    return losses.seen_draw(pld, chance)
+        one = pld.repeated(step, count, interval)
+        whole = one if whole is None else whole.compose(one)
+    assert whole is not None  # the normal form has no empty terms
+    return pld.seen_draw(whole, chance)
 
 
 def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
@@ -230,19 +234,19 @@ def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
             variance += single * times
             count += times
             mean += term.chance * times * min(single / 2, 1 / (2 * noise**2))
-    interval = coarsening * min(math.sqrt(variance / count) / losses.POINTS_PER_DEVIATION, losses.COARSEST)
+    interval = coarsening * min(math.sqrt(variance / count) / pld.POINTS_PER_DEVIATION, pld.COARSEST)
     rounded = count * interval**2 / 4  # what the grid itself adds to the variance
     reach = 2 * mean + rounded + 20 * math.sqrt(min(variance + rounded, 1e8))
     points = 2 * widest / interval
-    small = points <= losses.LARGEST_STEP and reach / interval <= losses.LARGEST_GRID
-    exact = interval >= losses.FINEST and count * points * losses.MADE_UP / interval <= losses.MOST_EXCESS
+    small = points <= pld.LARGEST_STEP and reach / interval <= pld.LARGEST_GRID
+    exact = interval >= pld.FINEST and count * points * pld.MADE_UP / interval <= pld.MOST_EXCESS
     # Five digits, so that one round more is on the same grid and shares what was computed on it.
     return float(f"{interval:.5g}") if small and exact else None
 
 
 def renyi_epsilon(parts: Composition, delta: float) -> float:
     """ε at δ by Rényi divergences: an upper bound, usually looser than the PLD."""
-    return renyi.epsilon_of(_divergences(parts), delta)
+    return renyi.epsilon_at(_divergences(parts), delta)
 
 
 def _divergences(parts: Composition) -> renyi.Orders:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from scipy.special import bdtrc
 
-from fedveil.accounting.guarantees import Relation
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Relation
 from fedveil.core.types import Declaration, Sampling
 
 SAME_NOISE = 1e-9
@@ -167,7 +167,7 @@ def canonical_noise(steps: Iterable[Step]) -> dict[Step, Step]:
     return found
 
 
-def merge(counted: Iterable[tuple[Step, int]]) -> Counted:
+def added_up(counted: Iterable[tuple[Step, int]]) -> Counted:
     """Add up equal steps. Composition does not depend on the order, so the result is sorted."""
     totals: dict[Step, int] = {}
     for step, count in counted:
@@ -177,7 +177,7 @@ def merge(counted: Iterable[tuple[Step, int]]) -> Counted:
     return tuple(sorted((step, count) for step, count in totals.items() if count))
 
 
-def words(counted: Counted) -> str:
+def counted_words(counted: Counted) -> str:
     """ "10,000 × Poisson(0.01) Gaussian(z = 7.746)" """
     return " + ".join(f"{count:,} × {step}" for step, count in counted) or "nothing"
 

@@ -13,7 +13,7 @@ Noise on the whole of a client also hides one record of it: exchanging a record 
 the clipping ball, so by at most 2S, and z halves. Noise on records hides a client only as a group of its N_i records:
 every step holds up to n = min(N_i, slots of a batch) of them, so taking the client out changes each of the L sums by at
 most n·S, and the single noisy rows together by at most sqrt(n)·S; L plain Gaussians with z/n or z/sqrt(n), whatever the
-sampling. The table prints this as vacuous where it says nothing (`guarantees.VACUOUS`).
+sampling. The table prints this as vacuous where it says nothing (`table.VACUOUS`).
 
 A clipping bound that follows the clients' own reports passes the server's noise by: beside it that noise counts for
 nothing.
@@ -34,22 +34,29 @@ from fedveil.accounting.events import (
     sum_steps,
     total_multiplier,
 )
-from fedveil.accounting.guarantees import Relation
 from fedveil.accounting.participation import Crowd, Exposure, Participation, Round
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Caveat, CaveatKind, Relation
 from fedveil.core.types import Declaration, Unit, View
-from fedveil.core.words import LEAKED
 
-HIDDEN = (
+HIDDEN_DRAW = Caveat(
+    CaveatKind.HIDDEN_DRAW,
     "who takes part is decided by a draw that this view never sees; ε holds over that draw, and not for a client known"
-    " to have been drawn"
+    " to have been drawn",
 )
-PEER = "a peer sees some of the released models, so the released row bounds it"
-PEER_SIZED = "a peer sees some of the released models, and knows when the whole cohort was drawn from the others"
-PEER_SUMMED = f"{PEER_SIZED}, and what noise it added itself"
-MIXED = "a peer starts from a mixture of the others' models, so the server row bounds it"
-SUMMED = "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves"
-LEAKED_BOUND = f"{LEAKED}: the clipping bound is read from the clients' norms without noise, and ε leaves that out"
+_PEER_SEES = "a peer sees some of the released models"
+PEER_BOUNDED = Caveat(CaveatKind.PEER, f"{_PEER_SEES}, so the released row bounds it")
+PEER_SIZED = Caveat(CaveatKind.PEER, f"{_PEER_SEES}, and knows when the whole cohort was drawn from the others")
+PEER_SUMMED = Caveat(CaveatKind.PEER, f"{PEER_SIZED.text}, and what noise it added itself")
+PEER_MIXED = Caveat(CaveatKind.PEER, "a peer starts from a mixture of the others' models, so the server row bounds it")
+OTHERS_NOISE = Caveat(
+    CaveatKind.OTHERS_NOISE,
+    "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves",
+)
+LEAKED_BOUND = Caveat(
+    CaveatKind.LEAKED_BOUND,
+    "NOT private as it stands: the clipping bound is read from the clients' norms without noise, and ε leaves that out",
+)
 
 PAST_THE_SERVER = (
     "the clients' own reports of their norms choose the next clipping bound and do not pass through the server's noise"
@@ -62,7 +69,7 @@ class Route:
 
     parts: Composition
     relation: Relation
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     group: int = 1  # how many records stand for the unit, where noise on single ones has to hide them all
 
 
@@ -93,7 +100,8 @@ def routes(
     if not mixed:
         return found
     return [
-        route if isinstance(route, Unprotected) else replace(route, caveats=(*route.caveats, MIXED)) for route in found
+        route if isinstance(route, Unprotected) else replace(route, caveats=(*route.caveats, PEER_MIXED))
+        for route in found
     ]
 
 
@@ -148,15 +156,15 @@ def _of_all_copies(term: Term, times: int, copies: int, one_noise: bool) -> Term
     return Term(together, 1.0, term.times * times)
 
 
-def _caveats(sized: bool, view: View, hidden: bool, summed: bool, place: str) -> list[str]:
+def _caveats(sized: bool, view: View, hidden: bool, summed: bool, place: str) -> list[Caveat]:
     together = summed and place == "upload"
     found = []
     if hidden or (summed and sized):
-        found.append(HIDDEN)
+        found.append(HIDDEN_DRAW)
     if view is View.PEER:
-        found.append(PEER_SUMMED if together else PEER_SIZED if summed else PEER)
+        found.append(PEER_SUMMED if together else PEER_SIZED if summed else PEER_BOUNDED)
     if together:
-        found.append(SUMMED)
+        found.append(OTHERS_NOISE)
     return found
 
 

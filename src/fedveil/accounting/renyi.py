@@ -22,7 +22,7 @@ Orders = npt.NDArray[np.float64]
 ORDERS: Orders = np.array(
     [1 + x / 10 for x in range(1, 100)] + [*range(11, 64), 80, 96, 128, 192, 256, 512, 1024], dtype=np.float64
 )
-ROUNDING = 1e-13
+RENYI_ROUNDING = 1e-13
 """What rounding may have taken from (α − 1)·D_α of one step."""
 
 LITTLE_NOISE, LEAST_NOISE = 0.4, 0.05
@@ -89,8 +89,8 @@ def _divergences(event: dp_accounting.DpEvent, relation: dp_accounting.Neighbori
             with suppress(ArithmeticError, ValueError):
                 accountant.compose(event)
                 found[wanted] = accountant.rdp
-    sound = np.isfinite(found) & (found > -ROUNDING)
-    raised: Orders = np.where(sound, np.maximum(found, 0.0) + ROUNDING / (ORDERS - 1), np.inf)
+    sound = np.isfinite(found) & (found > -RENYI_ROUNDING)
+    raised: Orders = np.where(sound, np.maximum(found, 0.0) + RENYI_ROUNDING / (ORDERS - 1), np.inf)
     return raised
 
 
@@ -113,7 +113,7 @@ def term_divergences(counted: tuple[tuple[Step, int], ...], chance: float, times
     return times * together
 
 
-def epsilon_of(divergences: Orders, delta: float) -> float:
+def epsilon_at(divergences: Orders, delta: float) -> float:
     """The smallest ε over the orders at δ."""
     usable = np.isfinite(divergences)
     if not usable.any():
@@ -122,7 +122,7 @@ def epsilon_of(divergences: Orders, delta: float) -> float:
     return float(found)
 
 
-def delta_of(divergences: Orders, epsilon: float) -> float:
+def delta_at(divergences: Orders, epsilon: float) -> float:
     """The smallest δ over the orders at ε."""
     usable = np.isfinite(divergences)
     if not usable.any():

@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fedveil.accounting import compose
+from fedveil.accounting.context import Context
 from fedveil.accounting.exposure import Route, Unprotected, routes
-from fedveil.accounting.guarantees import VACUOUS, Guarantee, Relation, Secondary
 from fedveil.accounting.participation import Crowd, Exposure
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Caveat, CaveatKind, Guarantee, Relation, Secondary
+from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
 
-SINGLE_PRECISION = (
-    "sums and noise are computed in single precision; the proof takes them as real numbers, the usual idealisation"
+VACUOUS = 100.0
+"""A group's ε beyond this says nothing; it is printed as ∞, with the number in the reason."""
+
+SINGLE_PRECISION = Caveat(
+    CaveatKind.ARITHMETIC,
+    "sums and noise are computed in single precision; the proof takes them as real numbers, the usual idealisation",
 )
-PUBLIC_COUNTS = "how many records each client holds is public; a removed record's place contributes zero"
-NO_COPIES = "no record is held by more than one client"
-
-BY_RENYI = "certified by Rényi divergences, which overstate ε"
-GROUP = "group privacy, from the noise on single records: all records of a client at once,"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What every cell of a table shares."""
-
-    delta: float
-    crowd: Crowd
-    copies: int
-    caveats: tuple[str, ...]
-    secondary: bool
-    strict: bool = False
-    records: int = 0  # of all clients together
-
-    def stated(self, unit: Unit) -> tuple[str, ...]:
-        """What holds for every cell of the unit."""
-        units = self.records if unit is Unit.RECORD else self.crowd.clients
-        if self.delta * units < 1:
-            return self.caveats
-        return (*self.caveats, f"δ is not below one in {units:,}, the number of {unit}s")
+PUBLIC_COUNTS = Caveat(
+    CaveatKind.PUBLIC_COUNTS,
+    "how many records each client holds is public; a removed record's place contributes zero",
+)
+NO_COPIES = Caveat(CaveatKind.NO_COPIES, "no record is held by more than one client")
+BY_RENYI = Caveat(CaveatKind.RENYI, "certified by Rényi divergences, which overstate ε")
 
 
 @dataclass(frozen=True)
@@ -49,26 +35,39 @@ class Table:
     """ε(δ) over unit × view. `guarantees` holds the worst case over clients, `client` each client's own.
 
     `exposures` are the distinct ones, `exposure_of` says which is each client's. A cell is computed when it is asked
-    for; `word` adds to it what only the caller knows of the records.
+    for. A record is one example of one client: where several clients hold copies, the cell also says what all of them
+    cost together, under the cell's own relation.
     """
 
-    setting: Setting
+    context: Context
+    crowd: Crowd
     exposures: tuple[Exposure, ...]
     exposure_of: tuple[int, ...]
-    word: Callable[[Guarantee], Guarantee] = field(default=lambda cell: cell, compare=False)
+    caveats: tuple[Caveat, ...]
+    secondary: bool = False
 
     @property
     def delta(self) -> float:
-        return self.setting.delta
+        return self.context.delta
+
+    def at(self, delta: float) -> Table:
+        """The same table at another δ."""
+        return replace(self, context=replace(self.context, delta=delta))
 
     def of(self, unit: Unit, view: View) -> Guarantee:
-        """The worst case over clients."""
-        return self.word(worst_of(self.exposures, self.setting, unit, view))
+        """The worst case over clients. Clients whose every mechanism another one covers are not computed."""
+        every = [(exposure, self._routes(exposure, unit, view)) for exposure in self.exposures]
+        kept: list[tuple[Exposure, list[Route | Unprotected]]] = []
+        for exposure, mine in every:
+            if any(_covers(other, mine) for _, other in kept):
+                continue
+            kept = [(other, its) for other, its in kept if not _covers(mine, its)] + [(exposure, mine)]
+        candidates = [(self._own(exposure, unit, view), exposure.records) for exposure, _ in kept]
+        return self._with_copies(max(candidates, key=lambda one: (one[0].epsilon, one[1]))[0])
 
     def under(self, relation: Relation, unit: Unit, view: View) -> Guarantee:
         """The same, by those of the bounds that speak of this relation."""
-        found = [guarantee_of(exposure, self.setting, unit, view, relation) for exposure in self.exposures]
-        return self.word(max(found, key=lambda guarantee: guarantee.epsilon))
+        return self._with_copies(self._worst_under(relation, unit, view, copies=1))
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -79,30 +78,92 @@ class Table:
         """One client's own guarantee."""
         if not 0 <= client < len(self.exposure_of):
             raise FedveilError(f"there is no client {client}")
-        return guarantee_of(self.exposures[self.exposure_of[client]], self.setting, unit, view)
+        return self._own(self.exposures[self.exposure_of[client]], unit, view)
 
     def per_client(self, unit: Unit, view: View) -> tuple[float, ...]:
         """Every client's own ε; alike clients are computed once."""
-        found = [guarantee_of(exposure, self.setting, unit, view).epsilon for exposure in self.exposures]
-        return tuple(found[position] for position in self.exposure_of)
-
-    def to_dict(self) -> dict[str, object]:
-        return {"delta": self.delta, "guarantees": [guarantee.to_dict() for guarantee in self.guarantees]}
+        distinct = [self._own(exposure, unit, view).epsilon for exposure in self.exposures]
+        return tuple(distinct[position] for position in self.exposure_of)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.guarantees))
 
+    def _worst_under(self, relation: Relation, unit: Unit, view: View, copies: int) -> Guarantee:
+        every = [self._own(exposure, unit, view, relation, copies) for exposure in self.exposures]
+        return max(every, key=lambda guarantee: guarantee.epsilon)
 
-def worst_of(exposures: tuple[Exposure, ...], setting: Setting, unit: Unit, view: View) -> Guarantee:
-    """The largest ε over clients. Clients whose every mechanism another one covers are not computed."""
-    found = [(exposure, _routes(exposure, setting, unit, view)) for exposure in exposures]
-    kept: list[tuple[Exposure, list[Route | Unprotected]]] = []
-    for exposure, mine in found:
-        if any(_covers(other, mine) for _, other in kept):
-            continue
-        kept = [(other, its) for other, its in kept if not _covers(mine, its)] + [(exposure, mine)]
-    candidates = [(guarantee_of(exposure, setting, unit, view), exposure.records) for exposure, _ in kept]
-    return max(candidates, key=lambda candidate: (candidate[0].epsilon, candidate[1]))[0]
+    def _with_copies(self, cell: Guarantee) -> Guarantee:
+        copies = self.context.copies
+        if copies == 1:
+            return cell
+        text, kind, together = f"records are copied: up to {copies} clients hold the same one", CaveatKind.COPIES, None
+        if cell.unit is Unit.RECORD and cell.finite:
+            kind, together = CaveatKind.ONE_COPY, self._worst_under(cell.relation, cell.unit, cell.view, copies).epsilon
+            text = f"speaks of one client's copy; {text}, and for all copies together ε = {rounded_up(together)}"
+        caveats = [Caveat(kind, text) if caveat is NO_COPIES else caveat for caveat in cell.caveats]
+        return replace(cell, caveats=tuple(caveats), together=together)
+
+    def _routes(self, exposure: Exposure, unit: Unit, view: View, copies: int = 1) -> list[Route | Unprotected]:
+        return routes(exposure, self.crowd, unit, view, copies, self.context.strict)
+
+    def _own(
+        self, exposure: Exposure, unit: Unit, view: View, relation: Relation | None = None, copies: int = 1
+    ) -> Guarantee:
+        """One client's guarantee: the best of the routes that bound this view, or of those with this relation."""
+        best: Guarantee | None = None
+        reasons = []
+        for route in self._routes(exposure, unit, view, copies):
+            if isinstance(route, Unprotected):
+                reasons.append(route.reason)
+                continue
+            if relation is not None and route.parts and route.relation is not relation:
+                reasons.append(f"bounded for {route.relation} only")
+                continue
+            certified = compose.certify(route.parts, self.delta)
+            if route.group > 1 and certified.epsilon > VACUOUS:
+                reasons.append(vacuous(route.group, certified.epsilon))
+                continue
+            guarantee = Guarantee(
+                unit,
+                view,
+                route.relation,
+                certified.epsilon,
+                self.delta,
+                certified.accountant,
+                compose.describe(route.parts),
+                (
+                    *self._stated(unit),
+                    *route.caveats,
+                    *((_group(route.group),) if route.group > 1 else ()),
+                    *((BY_RENYI,) if certified.by_renyi else ()),
+                ),
+                certified.reason,
+                _secondary(route, self.delta) if self.secondary else (),
+            )
+            if best is None or guarantee.epsilon < best.epsilon:
+                best = guarantee
+        if best is not None:
+            return best
+        return Guarantee(
+            unit,
+            view,
+            Relation.ADD_OR_REMOVE,
+            math.inf,
+            self.delta,
+            "none",
+            "none",
+            self._stated(unit),
+            "; ".join(dict.fromkeys(reasons)),
+        )
+
+    def _stated(self, unit: Unit) -> tuple[Caveat, ...]:
+        """What holds for every cell of the unit."""
+        population = self.context.population
+        units = sum(population.records) if unit is Unit.RECORD else population.clients
+        if self.delta * units < 1:
+            return self.caveats
+        large = Caveat(CaveatKind.LARGE_DELTA, f"δ is not below one in {units:,}, the number of {unit}s")
+        return (*self.caveats, large)
 
 
 def _covers(first: list[Route | Unprotected], second: list[Route | Unprotected]) -> bool:
@@ -114,81 +175,37 @@ def _covers(first: list[Route | Unprotected], second: list[Route | Unprotected])
     return mine.relation is other.relation and compose.covers(mine.parts, other.parts)
 
 
-def _routes(exposure: Exposure, setting: Setting, unit: Unit, view: View) -> list[Route | Unprotected]:
-    return routes(exposure, setting.crowd, unit, view, setting.copies, setting.strict)
-
-
-def guarantee_of(
-    exposure: Exposure, setting: Setting, unit: Unit, view: View, relation: Relation | None = None
-) -> Guarantee:
-    """One client's guarantee: the best of the routes that bound this view, or of those with this relation."""
-    best: Guarantee | None = None
-    reasons = []
-    for route in _routes(exposure, setting, unit, view):
-        if isinstance(route, Unprotected):
-            reasons.append(route.reason)
-            continue
-        if relation is not None and route.parts and route.relation is not relation:
-            reasons.append(f"bounded for {route.relation} only")
-            continue
-        certified = compose.certify(route.parts, setting.delta)
-        if route.group > 1 and certified.epsilon > VACUOUS:
-            reasons.append(vacuous(route.group, certified.epsilon))
-            continue
-        found = Guarantee(
-            unit,
-            view,
-            route.relation,
-            certified.epsilon,
-            setting.delta,
-            certified.accountant,
-            compose.describe(route.parts),
-            (
-                *setting.stated(unit),
-                *route.caveats,
-                *((f"{GROUP} {route.group}",) if route.group > 1 else ()),
-                *((BY_RENYI,) if certified.accountant == "RDP" else ()),
-            ),
-            certified.reason,
-        )
-        if setting.secondary:
-            found = replace(found, secondary=_secondary(route, setting.delta))
-        if best is None or found.epsilon < best.epsilon:
-            best = found
-    if best is not None:
-        return best
-    reason = "; ".join(dict.fromkeys(reasons))
-    return Guarantee(
-        unit, view, Relation.ADD_OR_REMOVE, math.inf, setting.delta, "none", "none", setting.stated(unit), reason
-    )
+def _group(records: int) -> Caveat:
+    text = f"group privacy, from the noise on single records: all records of a client at once, {records}"
+    return Caveat(CaveatKind.GROUP, text)
 
 
 def vacuous(records: int, epsilon: float) -> str:
     """Why a group's ε is as good as none."""
-    found = f"as such it has ε = {epsilon:.3g}" if math.isfinite(epsilon) else "as such its ε is beyond any number"
-    return f"vacuous (group of {records}): noise on single records hides a client only as a group, and {found}"
+    value = f"as such it has ε = {epsilon:.3g}" if math.isfinite(epsilon) else "as such its ε is beyond any number"
+    return f"vacuous (group of {records}): noise on single records hides a client only as a group, and {value}"
 
 
 def _secondary(route: Route, delta: float) -> tuple[Secondary, ...]:
-    found = [Secondary("RDP", compose.renyi_epsilon(route.parts, delta), "upper bound by Rényi divergences")]
+    others = [Secondary("RDP", compose.renyi_epsilon(route.parts, delta), "upper bound by Rényi divergences")]
     limit = compose.central_limit_epsilon(route.parts, delta)
     if limit is not None:
-        found.append(Secondary("GDP", limit, "central-limit approximation, not a guarantee"))
-    return tuple(found)
+        others.append(Secondary("GDP", limit, "central-limit approximation, not a guarantee"))
+    return tuple(others)
 
 
 def exceeded(promised: Table, spent: Table) -> tuple[str, ...]:
     """The cells in which more was spent than promised, in words; empty for a run that kept its promise."""
-    found = []
+    cells = []
     for promise in promised.guarantees:
         mine = like(promise, spent)
         if mine.epsilon == 0 or not promise.finite:  # nothing was spent, under whatever relation, or nothing promised
             continue
         if promise.delta != mine.delta:
-            found.append(f"{promise.unit} × {promise.view}: promised and spent speak of different δ")
+            cells.append(f"{promise.name}: promised and spent speak of different δ")
         elif mine.epsilon > promise.epsilon * (1 + 1e-6) + 1e-9:
-            found.append(f"{promise.unit} × {promise.view}: ε = {mine.epsilon:.6g}, promised {promise.epsilon:.6g}")
-    return tuple(found)
+            cells.append(f"{promise.name}: ε = {mine.epsilon:.6g}, promised {promise.epsilon:.6g}")
+    return tuple(cells)
 
 
 def like(promise: Guarantee, spent: Table) -> Guarantee:

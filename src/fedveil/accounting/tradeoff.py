@@ -13,20 +13,16 @@ from dataclasses import dataclass
 
 import dp_accounting
 import numpy as np
-import numpy.typing as npt
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as library
 from scipy.special import ndtr
 
-from fedveil.accounting import losses
+from fedveil.accounting import pld
 from fedveil.accounting.compose import gaussian_delta, gaussian_epsilon
-from fedveil.accounting.guarantees import check_delta, check_epsilon
+from fedveil.core.checks import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
 
-Values = npt.NDArray[np.float64]
-
-
-LOSSES = 60.0
+LARGEST_LOSS = 60.0
 """Curves hold likelihood ratios from e^−60 to e^60."""
 
 
@@ -34,10 +30,10 @@ LOSSES = 60.0
 class Curve:
     """The convex polygon through (levels, errors): a trade-off function."""
 
-    levels: Values
-    errors: Values
+    levels: pld.Floats
+    errors: pld.Floats
 
-    def __call__(self, level: float | Values) -> Values:
+    def __call__(self, level: float | pld.Floats) -> pld.Floats:
         return np.asarray(np.interp(level, self.levels, self.errors), dtype=np.float64)
 
     def inverse(self) -> Curve:
@@ -51,7 +47,7 @@ class Curve:
         return convex(levels, errors)
 
 
-def convex(levels: Values, errors: Values) -> Curve:
+def convex(levels: pld.Floats, errors: pld.Floats) -> Curve:
     """The largest convex function below the points: f** of the paper, by the lower hull."""
     order = np.lexsort((errors, levels))
     points = np.stack((levels[order], np.clip(errors[order], 0.0, 1.0)), axis=1)
@@ -80,17 +76,17 @@ def gaussian(mean: float) -> Curve:
         raise FedveilError(f"μ: must be a number that is not negative, not {mean}")
     if mean == 0:
         return identity()
-    epsilons = np.linspace(0, min(mean * mean / 2 + 9 * mean, LOSSES), 2001)
+    epsilons = np.linspace(0, min(mean * mean / 2 + 9 * mean, LARGEST_LOSS), 2001)
     deltas = np.clip(_gaussian_deltas(mean, epsilons), 0.0, 1.0)
     return _from_divergences(deltas, deltas, epsilons)
 
 
-def _gaussian_deltas(mean: float, epsilons: Values) -> Values:
-    found: Values = ndtr(mean / 2 - epsilons / mean) - np.exp(epsilons) * ndtr(-mean / 2 - epsilons / mean)
+def _gaussian_deltas(mean: float, epsilons: pld.Floats) -> pld.Floats:
+    found: pld.Floats = ndtr(mean / 2 - epsilons / mean) - np.exp(epsilons) * ndtr(-mean / 2 - epsilons / mean)
     return found
 
 
-def _from_divergences(remove: Values, add: Values, epsilons: Values) -> Curve:
+def _from_divergences(remove: pld.Floats, add: pld.Floats, epsilons: pld.Floats) -> Curve:
     """The polygon below f that δ(ε) of both directions give at finitely many ε ≥ 0.
 
     f(α) ≥ 1 − δ_remove(ε) − e^ε·α and f(α) ≥ e^(−ε)·(1 − δ_add(ε) − α); the second form spares the first one's
@@ -140,7 +136,7 @@ def at_least(curve: Curve, distance: float) -> Curve:
     return Curve(levels, np.maximum(curve(levels), np.clip(1 - levels - distance, 0.0, 1.0)))
 
 
-def delta_of(curve: Curve, epsilons: Values) -> Values:
+def curve_delta(curve: Curve, epsilons: pld.Floats) -> pld.Floats:
     """δ(ε) = max over α of 1 − f(α) − e^ε·α, exact for a polygon, for any real ε."""
     found = np.empty_like(epsilons)
     for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
@@ -157,19 +153,19 @@ def to_pld(curve: Curve, interval: float = 1e-3) -> library.PrivacyLossDistribut
 def _one_way(curve: Curve, interval: float) -> pld_pmf.PLDPmf:
     widths, drops = np.diff(curve.levels), -np.diff(curve.errors)
     ratios = drops[(widths > 0) & (drops > 0)] / widths[(widths > 0) & (drops > 0)]
-    highest = min(LOSSES, math.log(max(float(ratios.max()), 1.0)) + interval)
-    lowest = max(-LOSSES, math.log(min(float(ratios.min()), 1.0)) - interval)
+    highest = min(LARGEST_LOSS, math.log(max(float(ratios.max()), 1.0)) + interval)
+    lowest = max(-LARGEST_LOSS, math.log(min(float(ratios.min()), 1.0)) - interval)
     low, high = math.floor(lowest / interval), math.ceil(highest / interval)
-    deltas = delta_of(curve, np.arange(low, high + 1, dtype=np.float64) * interval)
+    deltas = curve_delta(curve, np.arange(low, high + 1, dtype=np.float64) * interval)
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
         interval, low, high, np.maximum.accumulate(deltas[::-1])[::-1]
     )
 
 
-def from_pld(pld: library.PrivacyLossDistribution) -> Curve:
+def from_pld(distribution: library.PrivacyLossDistribution) -> Curve:
     """The curve of a privacy loss distribution: the lower of its two directions, made convex."""
-    remove, add = losses.directions(pld)
-    highest = min(LOSSES, max(float(remove.losses[-1]), float(add.losses[-1]), 0.0) + remove.interval)
+    remove, add = pld.both_directions(distribution)
+    highest = min(LARGEST_LOSS, max(float(remove.losses[-1]), float(add.losses[-1]), 0.0) + remove.interval)
     epsilons = np.linspace(0, highest, 4001)
     found = _from_divergences(remove.deltas(epsilons), add.deltas(epsilons), epsilons)
     levels = np.union1d(found.levels, found.inverse().levels)
@@ -202,7 +198,7 @@ def weak_that_holds(local: Curve, rate: float, rounds: int, interval: float = 1e
 
     Never below max(f, 1 − α − p)^⊗R, and all that any other client holds is made from what this bounds.
     """
-    drawn = losses.seen_draw(to_pld(local, interval), rate)
+    drawn = pld.seen_draw(to_pld(local, interval), rate)
     return from_pld(drawn.self_compose(rounds) if rounds > 1 else drawn)
 
 

@@ -46,3 +46,15 @@ def within(name: str, value: float, low: float, high: float) -> None:
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise FieldError(name, f"must be {' or '.join(map(repr, choices))}, not {value!r}")
+
+
+def check_delta(delta: float) -> None:
+    """0 < δ < 1; written so that NaN fails."""
+    if not 0 < delta < 1:
+        raise FedveilError(f"delta: must lie strictly between 0 and 1, not {delta}")
+
+
+def check_epsilon(epsilon: float) -> None:
+    """0 ≤ ε < ∞; written so that NaN fails."""
+    if not 0 <= epsilon < math.inf:
+        raise FedveilError(f"epsilon: must be a number that is not negative, not {epsilon}")

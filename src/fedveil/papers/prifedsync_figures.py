@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedveil.accounting.pictures import draw_subsampled
+from fedveil.accounting import tradeoff
 from fedveil.papers.prifedsync import GLOBAL, OWN, PANEL, SCALES, parameters, private, told_of
 from fedveil.papers.printed_tables import number, printed_tables
 from fedveil.papers.reproduction import (
@@ -21,6 +21,7 @@ from fedveil.papers.reproduction import (
 from fedveil.papers.result_page import lines
 from fedveil.papers.values import after
 from fedveil.report.model.reproduction_tables import draw_courses, draw_montage, draw_shares
+from fedveil.report.plots.tradeoff_curves import draw_tradeoffs
 
 
 def _both(name: str, work: Training) -> list[Course]:
@@ -99,8 +100,18 @@ FIGURE_5 = _figure(
 )  # fmt: skip
 
 
-def _draw_curve(scene: Scene) -> None:
-    draw_subsampled(scene.out)
+def _draw_curve(scene: Scene, mean: float = 1.8, rate: float = 0.35) -> None:
+    """f_p, its inverse, and C_p(f) below both, for f = G_1.8 and p = 0.35."""
+    base = tradeoff.gaussian(mean)
+    partial = tradeoff.mixed(base, rate)
+    curves = {
+        f"f = G({mean:g})": base,
+        "f_p": partial,
+        "inverse of f_p": partial.inverse(),
+        f"C_p(f), p = {rate:g}": tradeoff.subsampled(base, rate),
+    }
+    points = {name: (curve.levels.tolist(), curve.errors.tolist()) for name, curve in curves.items()}
+    draw_tradeoffs(scene.out, f"Subsampling a trade-off function, p = {rate:g}", points)
 
 
 def _figure_6(scale: Scale) -> list[Course]:
