@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.attacks.inversion.pictures import Tile
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
 from fedveil.report.model.run_facts import Attack, Theft
-from fedveil.runs.files import RunFiles, disk_errors, text_digest, write_whole
+from fedveil.runs.files import RunFiles
 
 RESULT = "result.json"
 
