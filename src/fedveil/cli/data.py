@@ -61,7 +61,7 @@ def data_show_command(
 ) -> None:
     """Divide a data set over clients; print a summary and draw who holds which labels."""
     from fedveil.config.spec import resolve
-    from fedveil.data.partition_picture import draw, summary
+    from fedveil.data.partition_picture import draw_partition, summarise_partition
     from fedveil.runs.files import disk_errors
     from fedveil.runs.prepare import divide, load_for
 
@@ -72,7 +72,7 @@ def data_show_command(
     divided = divide(spec, dataset)
     path = out or Path(f"{spec.name}-{spec.partition.kind}.png")
     with disk_errors(path):
-        draw(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)
-    for line in summary(divided, dataset.train.labels, dataset.classes).lines():
+        draw_partition(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)
+    for line in summarise_partition(divided, dataset.train.labels, dataset.classes).lines():
         click.echo(line)
     click.echo(f"picture: {path}")
