@@ -17,7 +17,7 @@ from data_site import Site
 from fedveil.core.errors import FedveilError
 from fedveil.data import faces, fetching, sources
 from fedveil.data.download import Patience, SourceFailed, download
-from fedveil.data.download_progress import PlainLines, Silent, progress_on
+from fedveil.data.download_progress import PlainLines, SilentDownload, progress_on
 from fedveil.data.fetching import available, fetch
 
 CONTENT = bytes(range(256)) * 4000
@@ -25,7 +25,7 @@ QUICK = Patience(timeout=5.0, attempts=3, pause=0.01)
 
 
 def get(site: Site, part: Path, path: str = "/file") -> bytes:
-    download(site.address + path, part, "file", Silent(), QUICK)
+    download(site.address + path, part, "file", SilentDownload(), QUICK)
     return part.read_bytes()
 
 
@@ -90,7 +90,7 @@ def test_an_unreachable_server_is_not_asked_again(tmp_path: Path, monkeypatch: p
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     with pytest.raises(SourceFailed, match="can't be reached"):
-        download(address, tmp_path / "file.part", "file", Silent())
+        download(address, tmp_path / "file.part", "file", SilentDownload())
     assert pauses == []
 
 

