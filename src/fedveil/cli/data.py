@@ -20,10 +20,10 @@ def data_group() -> None:
 @json_option
 def data_list_command(as_json: bool) -> None:
     """List the data sets and whether their files are here and sound."""
-    from fedveil.data.fetching import missing_files
-    from fedveil.data.sources import CATALOGUE, data_directories
+    from fedveil.data.known_sets import SETS
+    from fedveil.data.sources import data_directories
 
-    lacking = {name: len(missing_files(name)) for name in CATALOGUE}
+    lacking = {name: len(one.missing_files()) for name, one in SETS.items()}
     if as_json:
         click.echo(json.dumps([{"name": name, "available": not count} for name, count in lacking.items()]))
         return

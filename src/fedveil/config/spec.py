@@ -12,10 +12,10 @@ import tomli_w
 
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted
-from fedveil.config.tasks import TASKS
 from fedveil.core.checks import FieldError, count, not_negative, one_of
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
+from fedveil.data.known_sets import task_of
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
@@ -167,7 +167,7 @@ def _complete(told: dict[str, Any]) -> Spec:
     own = difference(unstructure(named(base)), plain)
     data_table = told.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = TASKS.get(str(name), {})
+    task = task_of(str(name))
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
     here = ZOO[base].tasks.get(str(name), {})

@@ -16,8 +16,9 @@ from fedveil.accounting.table import NO_COPIES, Table, exceeded
 from fedveil.config.spec import Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt, Unit, View
-from fedveil.core.words import ONE_COPY, SCALED, rounded_up
-from fedveil.data.dataset import SCALED_TOGETHER, Dataset
+from fedveil.core.words import ONE_COPY, rounded_up
+from fedveil.data.dataset import Dataset
+from fedveil.data.known_sets import caveats_of
 from fedveil.ledger.store import Ledger
 from fedveil.report.terminal.guarantee_lines import draw_curves
 from fedveil.runs.budgeted_admission import excludes
@@ -190,8 +191,8 @@ def _stating(terms: Terms, table: Callable[[int], Table]) -> Table:
     cell's own relation.
     """
     one, copies = table(1), terms.copies
-    if terms.spec.data.name in SCALED_TOGETHER:
-        one = replace(one, setting=replace(one.setting, caveats=(*one.setting.caveats, SCALED)))
+    caveats = tuple(caveat.text for caveat in caveats_of(terms.spec.data.name))
+    one = replace(one, setting=replace(one.setting, caveats=(*one.setting.caveats, *caveats)))
     if copies == 1:
         return one
     every = table(copies)

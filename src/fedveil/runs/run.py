@@ -19,7 +19,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Receipt
 from fedveil.core.words import NOBODY_LEFT
 from fedveil.data.dataset import Dataset
-from fedveil.data.sources import CATALOGUE
+from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
@@ -129,7 +129,7 @@ def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter:
 
 def _resume_words(spec: Spec, files: RunFiles) -> str:
     """The command that goes on; records of one's own can only be given from Python."""
-    if spec.data.name in CATALOGUE:
+    if spec.data.name in SETS:
         return shlex.join(["fedveil", "resume", str(files.directory)])
     return f"fedveil.resume('{files.directory}', dataset=…)"
 

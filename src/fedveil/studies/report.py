@@ -15,7 +15,7 @@ from fedveil.accounting.guarantees import Guarantee
 from fedveil.accounting.table import Table, like
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
-from fedveil.data.sources import CATALOGUE
+from fedveil.data.known_sets import SETS
 from fedveil.report.model.run_facts import Clients, Options, Run
 from fedveil.report.page.page import page
 from fedveil.report.page.scale import Point, chosen
@@ -139,7 +139,7 @@ def facts(found: Reading, name: str, *, release: bool = False) -> Run:
         problems=tuple(problems) if release else (*problems, *failed, *failed_audits),
         spec=found.spec_text,
         command="fedveil run spec.toml --out again"
-        if spec.data.name in CATALOGUE
+        if spec.data.name in SETS
         else "fedveil.run('spec.toml', out='again', dataset=…)",
         about=_about(found),
     )
