@@ -13,20 +13,13 @@ import tomli_w
 from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
-from fedveil.config.tasks import TASKS
 from fedveil.core.checks import FieldError, count, not_negative, one_of
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import Caveat, CaveatKind
 from fedveil.core.types import Population, Unit, View
-from fedveil.data.dataset import SCALED_TOGETHER
+from fedveil.data.known_sets import caveats_of, task_of
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
-
-
-def caveats_of(name: str) -> tuple[Caveat, ...]:
-    text = "features are scaled by the means and deviations of all training records together, which ε leaves out"
-    return (Caveat(CaveatKind.SCALED, text),) if name in SCALED_TOGETHER else ()
 
 
 METHOD_KEYS = tuple(part.name for part in fields(Method))
@@ -208,7 +201,7 @@ def _complete(told: dict[str, Any]) -> Spec:
     own = difference(unstructure(named(base)), plain)
     data_table = told.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = TASKS.get(str(name), {})
+    task = task_of(str(name))
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
     here = ZOO[base].tasks.get(str(name), {})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fedveil.config.spec import resolve
-from fedveil.config.tasks import TASKS
+from fedveil.data.known_sets import known_set
 from fedveil.papers.fed_cdp import CLAIMED, DATA, calibrated, task
 from fedveil.papers.printed_tables import number
 from fedveil.papers.reproduction import (
@@ -36,9 +36,8 @@ def _table_6(scale: Scale) -> list[Cell]:
             cdp = Setting("fed-cdp", {"data.name": data, "local.steps": steps})
             # q₂ = K_t/K = 0.1 is what the claim is made for
             sdp = Setting("fed-sdp", {"data.name": data, "local.steps": steps, "data.clients": 100, "cohort.size": 10})
-            poisson = Setting(
-                "fed-cdp", {**cdp.overrides, "batch.kind": "poisson", "batch.size": TASKS[data]["batch"]["size"]}
-            )
+            batch = known_set(data).task["batch"]["size"]
+            poisson = Setting("fed-cdp", {**cdp.overrides, "batch.kind": "poisson", "batch.size": batch})
             for unit, place in (("instance", RECORD), ("client", CLIENT)):
                 for name, setting in (("Fed-CDP", cdp), ("Fed-SDP", sdp)):
                     cells.append(Cell(f"{unit}, {name}: {steps}", column, setting, claimed_epsilon(*place), place))

@@ -22,7 +22,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Charge, Unit, View
 from fedveil.data.dataset import Dataset
-from fedveil.data.sources import CATALOGUE
+from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.batched import Evaluation
@@ -146,7 +146,7 @@ def _train(
 
 def _resume_words(spec: Spec, files: RunFiles) -> str:
     """The command that goes on; records of one's own can only be given from Python."""
-    if spec.data.name in CATALOGUE:
+    if spec.data.name in SETS:
         return shlex.join(["fedveil", "resume", str(files.directory)])
     return f"fedveil.resume('{files.directory}', dataset=…)"
 

@@ -21,6 +21,7 @@ from fedveil.config.spec import Spec, read_settings, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import View
 from fedveil.data.dataset import Dataset
+from fedveil.data.known_sets import known_set
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.server import ServerState
@@ -237,7 +238,7 @@ def _seeded(spec: Spec, seed: int) -> Spec:
 def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
     """The papers' attack: their network, and the first local iteration, where nothing else was said."""
     spec = resolve(told)
-    tabular = spec.data.name in ("adult", "cancer") if dataset is None else len(dataset.input_shape) == 1
+    tabular = known_set(spec.data.name).tabular if dataset is None else len(dataset.input_shape) == 1
     changed = dict(told)
     if "model" not in told:
         changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK

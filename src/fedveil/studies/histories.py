@@ -33,9 +33,18 @@ class History:
     rounds: tuple[dict[str, Any], ...]
 
     @property
+    def title(self) -> str:
+        """Its name in a picture."""
+        return self.name if self.finished else f"{self.name} ({self._unfinished})"
+
+    @property
+    def _unfinished(self) -> str:
+        return f"unfinished: {len(self.rounds)} of {self.planned} rounds"
+
+    @property
     def line(self) -> str:
         """One line about it."""
-        ends = "" if self.finished else f", unfinished: {len(self.rounds)} of {self.planned} rounds"
+        ends = "" if self.finished else f", {self._unfinished}"
         accuracies = [event["accuracy"] for event in self.rounds if isinstance(event.get("accuracy"), int | float)]
         last = f", accuracy {accuracies[-1]:.4f}" if accuracies else ""
         seeded = f", {SEEDED.text}" if self.seeded else ""

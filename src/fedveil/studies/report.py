@@ -19,7 +19,7 @@ from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Guarantee, cell_name
 from fedveil.core.types import TableCell, Unit, View
-from fedveil.data.sources import CATALOGUE
+from fedveil.data.known_sets import SETS
 from fedveil.report.model.evidence_facts import AuditFacts
 from fedveil.report.model.number_texts import delta_text, evenly_chosen
 from fedveil.report.model.run_facts import Clients, EpsilonLine, Options, Run
@@ -131,7 +131,7 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         problems=tuple(read.problems) if release else (*read.problems, *failed, *failed_audits),
         spec=read.spec_text,
         command="fedveil run spec.toml --out again"
-        if spec.data.name in CATALOGUE
+        if spec.data.name in SETS
         else "fedveil.run('spec.toml', out='again', dataset=…)",
         environment=_environment(read),
     )
