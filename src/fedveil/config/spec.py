@@ -21,7 +21,6 @@ from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
 
-
 METHOD_KEYS = tuple(part.name for part in fields(Method))
 PLACES = ("example", "upload", "server")
 """Where a method can add noise."""
