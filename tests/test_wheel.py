@@ -126,8 +126,8 @@ def check_account(home: Path, cwd: Path) -> None:
 
 
 def check_run(home: Path, cwd: Path) -> None:
-    words = "run fed-cdp --set data.name=cancer --rounds 3 --workers 1 --json --out three".split()
-    result = json.loads(call(home / "bin/fedveil", *words, cwd=cwd))
+    command = (home / "bin/fedveil", "run", "fed-cdp", "--set", "data.name=cancer")
+    result = json.loads(call(*command, "--rounds", "3", "--workers", "1", "--json", "--out", "three", cwd=cwd))
     assert result["rounds"] == 3
     assert (cwd / "three/model.safetensors").is_file()
 
