@@ -8,8 +8,8 @@ from fedveil.config.spec import Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import View
 from fedveil.data.known_sets import known_set
-from fedveil.papers.catalogue import catalogue
-from fedveil.papers.planned_work import Plan, make_plan, run_name, settle
+from fedveil.papers.catalogue import REPRODUCTIONS
+from fedveil.papers.planned_work import Plan, make_plan, run_name, spec_of
 from fedveil.papers.reproduction import Leak, Scale
 from fedveil.report.terminal.series_progress import duration
 
@@ -22,7 +22,7 @@ START = 3.0
 
 def seconds(plan: Plan) -> float:
     """Of one seed."""
-    specs = {run_name(spec): spec for spec in (settle(work, lambda stated: 1.0) for work in plan.trainings)}
+    specs = {run_name(spec): spec for spec in (spec_of(work, lambda stated: 1.0) for work in plan.trainings)}
     leaks = {repr(cell.work): cell.work for cell in plan.cells if isinstance(cell.work, Leak)}
     return sum(map(_training, specs.values())) + sum(map(_leak, leaks.values()))
 
@@ -60,5 +60,5 @@ def listing() -> list[dict[str, Any]]:
     scales: tuple[Scale, ...] = ("small", "paper")
     return [
         {"name": name, "title": one.title} | {scale: duration(seconds(make_plan(one, scale, (1,)))) for scale in scales}
-        for name, one in catalogue().items()
+        for name, one in REPRODUCTIONS.items()
     ]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fedveil.accounting.guarantees import Guarantee, Relation
-from fedveil.accounting.table import Table, worst_of
+from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.table import Table
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.attacks.audit.bounds import Coins, Evidence, check_confidence, evidence
 from fedveil.attacks.audit.canaries import Records, check_canaries, craft, directions, place_clients, place_records
@@ -25,8 +25,9 @@ from fedveil.attacks.audit.observers import (
     RecordOnDevice,
     Watcher,
 )
-from fedveil.config.spec import resolve
+from fedveil.config.spec import Source, resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Guarantee, Relation
 from fedveil.core.streams import Purpose
 from fedveil.core.types import Receipt, Taps, Unit, View
 from fedveil.data.dataset import Dataset
@@ -35,14 +36,13 @@ from fedveil.engine.client import check_taps
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
-from fedveil.ledger.store import check_records
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
 from fedveil.parts.personal import Attention, Shared
-from fedveil.runs.account import promised, spent
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.read import check_records
 from fedveil.runtimes.local import LocalRuntime
 from fedveil.studies.audit_result import Audit
 
@@ -54,7 +54,7 @@ OTHER_DELTAS = (1e-3, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def audit(
-    source: str | Path | Mapping[str, Any] = "fed-cdp",
+    source: Source = "fed-cdp",
     overrides: Mapping[str, Any] | None = None,
     *,
     rounds: int = 1,
@@ -105,7 +105,7 @@ def audit(
         confidence=confidence,
         independent=_independent(prepared.spec.method, view, rounds),
     )
-    table = spent(prepared, receipts, rounds, delta)
+    table = replay(prepared.context, [receipt.charge for receipt in receipts], rounds)
     verified = table.of(unit, view)
     result = Audit(
         method=prepared.spec.base,
@@ -155,7 +155,7 @@ def _independent(method: Method, view: View, rounds: int) -> bool:
 
 
 def _cell(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Guarantee:
-    return promised(prepared, delta=prepared.spec.privacy.delta, rounds=rounds).of(unit, view)
+    return plan(prepared.context, rounds).of(unit, view)
 
 
 def _run(
@@ -261,9 +261,7 @@ def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]
     if not verified.finite:
         return ()
     others = [delta for delta in OTHER_DELTAS if delta > verified.delta]
-    settings = [replace(table.setting, delta=delta) for delta in others]
-    cells = [worst_of(table.exposures, setting, verified.unit, verified.view) for setting in settings]
-    return tuple((cell.delta, cell.epsilon) for cell in cells)
+    return tuple((delta, table.at(delta).of(verified.unit, verified.view).epsilon) for delta in others)
 
 
 def _if_gaussian(found: Evidence, verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:
