@@ -61,8 +61,8 @@ def data_show_command(
 ) -> None:
     """Divide a data set over clients; print a summary and draw who holds which labels."""
     from fedveil.config.spec import resolve
+    from fedveil.core.atomic import disk_errors
     from fedveil.data.partition_picture import draw_partition, summarise_partition
-    from fedveil.runs.files import disk_errors
     from fedveil.runs.prepare import divide, load_for
 
     asked = {"data.clients": clients, "data.records": records, "data.partition": partition}
