@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fedveil.accounting.guarantees import Relation
 from series_follower import Follower
 
-from fedveil.accounting.guarantees import Relation
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.papers import catalogue as known
