@@ -247,5 +247,5 @@ def calibrate_spec(
     excluding = excludes(replace(prepared, spec=replace(spec, privacy=privacy)))
     found = calibrate(spec.method, prepared.population, prepared.layers, target, solve=solve, excluding=excluding)
     answer = replace(spec, method=found.method, privacy=privacy)
-    stated = promised(replace(prepared, spec=answer), delta=target.delta).of(target.unit, target.view)
+    stated = promised(prepared.with_spec(answer), delta=target.delta).of(target.unit, target.view)
     return replace(found, guarantee=stated), answer

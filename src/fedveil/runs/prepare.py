@@ -15,28 +15,50 @@ from fedveil.core.streams import Purpose, Streams
 from fedveil.core.types import Population
 from fedveil.data.dataset import Dataset, load, official_split
 from fedveil.data.partitions import Partition, make_partition
+from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.mechanisms.clip import Clip
 from fedveil.models.registry import build
 from fedveil.runs.budgeted_admission import excludes
-from fedveil.runtimes.local import Job
+from fedveil.runs.terms import Recorded, Terms
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that could start now."""
+    """A run that could start now: `job` is the training that `spec` describes."""
 
     spec: Spec
     dataset: Dataset
     partition: Partition
-    sites: Sites
-    model: nn.Module
-    layout: Layout
-    streams: Streams
+    job: Job
     initial: int  # the seed of the model's first weights, also of those that are never trained
     calibrated: bool = False  # whether the spec's noise was solved for here
+
+    def with_spec(self, spec: Spec) -> Prepared:
+        """The same records and network under another spec of the same run."""
+        return replace(self, spec=spec, job=replace(self.job, method=spec.method))
+
+    def with_sites(self, sites: Sites) -> Prepared:
+        """The same training on other records."""
+        return replace(self, job=replace(self.job, sites=sites))
+
+    @property
+    def sites(self) -> Sites:
+        return self.job.sites
+
+    @property
+    def model(self) -> nn.Module:
+        return self.job.model
+
+    @property
+    def layout(self) -> Layout:
+        return self.job.layout
+
+    @property
+    def streams(self) -> Streams:
+        return self.job.streams
 
     @property
     def population(self) -> Population:
@@ -53,11 +75,6 @@ class Prepared:
     @property
     def seeded(self) -> bool:
         return self.streams.seeded
-
-    @property
-    def job(self) -> Job:
-        tests = self.partition.tests if self.spec.data.test else ()
-        return Job(self.spec.method, self.model, self.sites, self.dataset.validation, self.streams, tests)
 
     def initial_state(self) -> ServerState:
         return initial_state(self.spec.method, self.layout.vector(self.model))
@@ -93,14 +110,16 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
     model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
-    layout = Layout.of(model)
-    prepared = Prepared(spec, dataset, partition, sites, model, layout, streams, initial)
-    return replace(prepared, spec=_calibrated(prepared), calibrated=spec.privacy.calibrate)
+    layers, copies = Layout.of(model).group_count, partition.max_copies
+    calibrated = _calibrated(Recorded(spec, sites.population, layers, copies, streams.seeded))
+    tests = partition.tests if spec.data.test else ()
+    job = Job(calibrated.method, model, sites, dataset.validation, streams, tests)
+    return Prepared(calibrated, dataset, partition, job, initial, calibrated=spec.privacy.calibrate)
 
 
-def _calibrated(prepared: Prepared) -> Spec:
+def _calibrated(terms: Terms) -> Spec:
     """The spec with the noise that its budget needs, where it asks for that."""
-    spec, privacy = prepared.spec, prepared.spec.privacy
+    spec, privacy = terms.spec, terms.spec.privacy
     if privacy.strict and spec.method.adaptive_clip is not None and _median(spec.method.adaptive_clip):
         raise FedveilError(
             "privacy.strict: the clipping bound is the median of the cohort's norms, read without noise, so nothing can"
@@ -109,8 +128,8 @@ def _calibrated(prepared: Prepared) -> Spec:
     if not privacy.calibrate or privacy.epsilon is None:
         return spec
     target = Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
-    found = calibrate(spec.method, prepared.population, prepared.layers, target, excluding=excludes(prepared))
-    return replace(spec, method=found.method, privacy=replace(privacy, calibrate=False))
+    solved = calibrate(spec.method, terms.population, terms.layers, target, excluding=excludes(terms))
+    return replace(spec, method=solved.method, privacy=replace(privacy, calibrate=False))
 
 
 def _median(clip: Clip) -> bool:

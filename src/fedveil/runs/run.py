@@ -8,6 +8,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from fedveil.data.sources import CATALOGUE
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
-from fedveil.engine.loop import Closed
+from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
 from fedveil.ledger.store import Ledger
@@ -36,7 +37,7 @@ from fedveil.runs.files import RunFiles, disk_errors, write_whole
 from fedveil.runs.manifest import about
 from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.terms import pinned
-from fedveil.runtimes.local import LocalRuntime
+from fedveil.runtimes.local import on_this_machine
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,13 @@ def run(
     chunk: int | None = None,
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
+    runtime: MakeRuntime | None = None,
 ) -> Result:
     """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
 
     `rounds` and `seed` are short for the overrides `stop.rounds` and `seed`.
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
+    `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
     """
     told = dict(overrides or {})
     told |= {} if rounds is None else {"stop.rounds": rounds}
@@ -86,7 +89,7 @@ def run(
     told |= {} if dataset is None else {"data.name": dataset.name}  # settings of a named data set are not for it
     prepared = prepare(resolve(source.to_dict() if isinstance(source, Spec) else source, told), dataset)
     spec = prepared.spec
-    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
+    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     budget = budget_of(prepared)
     if budget is not None:
         Budgeted(prepared, budget, [])  # what can't be kept is refused before there is a run of it
@@ -94,7 +97,7 @@ def run(
     files.create()
     write_whole(files.spec, spec.to_toml().encode())
     files.write_json(files.about, about(prepared))
-    return _train(prepared, files, runtime, reporter or Silent())
+    return _train(prepared, files, training, reporter or Silent())
 
 
 def resume(
@@ -104,6 +107,7 @@ def resume(
     chunk: int | None = None,
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
+    runtime: MakeRuntime | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
     files = RunFiles(Path(directory))
@@ -111,13 +115,15 @@ def resume(
     if files.result.exists():
         return _stored_result(files, dataset)
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
-    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
-    return _train(prepared, files, runtime, reporter or Silent())
+    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
+    return _train(prepared, files, training, reporter or Silent())
 
 
-def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter: Reporter) -> Result:
+def _train(
+    prepared: Prepared, files: RunFiles, training: AbstractContextManager[Runtime], reporter: Reporter
+) -> Result:
     try:
-        with Ledger(files.ledger) as ledger, runtime:
+        with Ledger(files.ledger) as ledger, training as runtime:
             ledger.pin(files.read_spec())
             ledger.pin(pinned(prepared), "terms")
             ledger.pin(prepared.dataset.fingerprint, "records")
@@ -134,9 +140,7 @@ def _resume_words(spec: Spec, files: RunFiles) -> str:
     return f"fedveil.resume('{files.directory}', dataset=…)"
 
 
-def _train_rounds(
-    prepared: Prepared, files: RunFiles, ledger: Ledger, runtime: LocalRuntime, reporter: Reporter
-) -> Result:
+def _train_rounds(prepared: Prepared, files: RunFiles, ledger: Ledger, runtime: Runtime, reporter: Reporter) -> Result:
     spec, method = prepared.spec, prepared.spec.method
     state = files.load_checkpoint(prepared.layout)
     if state is None:
