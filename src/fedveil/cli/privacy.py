@@ -99,11 +99,9 @@ def calibrate_command(
     if as_json:
         click.echo(json.dumps(answer | ({"spec": str(out)} if out else {})))
         return
-    cohort = "cohort.size" if found.method.cohort.kind == "fixed" else "cohort.rate"
-    names = {"noise": f"{next(iter(found.method.mechanisms))}.sigma", "rounds": "stop.rounds", "cohort": cohort}
     # Rounded so that whoever copies it keeps the target too.
     value = rounded_up(found.value, 6) if found.solved == "noise" else rounded_down(found.value, 6)
-    click.echo(f"{names[found.solved]} = {value}")
+    click.echo(f"{found.key} = {value}")
     click.echo(str(found.guarantee))
     if out is not None:
         click.echo(f"spec: {out}")

@@ -136,6 +136,6 @@ def calibrate_spec(
     privacy = replace(spec.privacy, delta=target.delta, unit=target.unit, view=target.view)
     if privacy.epsilon is not None:  # a budget of the preset's own must not stop a run that keeps the one asked for
         privacy = replace(privacy, epsilon=target.epsilon)
-    context = replace(prepared, spec=replace(spec, privacy=privacy)).context
+    context = prepared.with_spec(replace(spec, privacy=privacy)).context
     solved = calibrate(context, target, solve=solve)
     return solved, replace(spec, method=solved.method, privacy=privacy)

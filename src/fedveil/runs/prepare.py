@@ -14,11 +14,11 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset, load, official_split
 from fedveil.data.partitions import Partition, make_partition
+from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.models.registry import build
-from fedveil.runtimes.local import Job
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,38 @@ class Change:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that could start now, with the spec that runs."""
+    """A run that could start now: `job` is the training that `spec`, the spec that runs, describes."""
 
     spec: Spec
     dataset: Dataset
     partition: Partition
-    sites: Sites
-    model: nn.Module
-    layout: Layout
-    streams: Streams
+    job: Job
     initial: int  # the seed of the model's first weights, also of those that are never trained
     changes: tuple[Change, ...] = ()  # what was changed in the spec that was given
+
+    def with_spec(self, spec: Spec) -> Prepared:
+        """The same records and network under another spec of the same run."""
+        return replace(self, spec=spec, job=replace(self.job, method=spec.method))
+
+    def with_sites(self, sites: Sites) -> Prepared:
+        """The same training on other records."""
+        return replace(self, job=replace(self.job, sites=sites))
+
+    @property
+    def sites(self) -> Sites:
+        return self.job.sites
+
+    @property
+    def model(self) -> nn.Module:
+        return self.job.model
+
+    @property
+    def layout(self) -> Layout:
+        return self.job.layout
+
+    @property
+    def streams(self) -> Streams:
+        return self.job.streams
 
     @property
     def context(self) -> Context:
@@ -60,11 +81,6 @@ class Prepared:
     def calibrated(self) -> bool:
         """Whether the spec's noise was solved for here."""
         return bool(self.changes)
-
-    @property
-    def job(self) -> Job:
-        tests = self.partition.tests if self.spec.data.test else ()
-        return Job(self.spec.method, self.model, self.sites, self.dataset.validation, self.streams, tests)
 
     def initial_state(self) -> ServerState:
         return initial_state(self.spec.method, self.layout.vector(self.model))
@@ -100,10 +116,12 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
     model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
-    layout = Layout.of(model)
-    prepared = Prepared(spec, dataset, partition, sites, model, layout, streams, initial)
     _check_strict(spec)
-    return _calibrated(prepared) if spec.privacy.calibrate else prepared
+    layers, copies = Layout.of(model).group_count, partition.max_copies
+    spec, changes = _calibrated(spec, spec.context(sites.population, layers, copies=copies))
+    tests = partition.tests if spec.data.test else ()
+    job = Job(spec.method, model, sites, dataset.validation, streams, tests)
+    return Prepared(spec, dataset, partition, job, initial, changes)
 
 
 def _check_strict(spec: Spec) -> None:
@@ -115,12 +133,13 @@ def _check_strict(spec: Spec) -> None:
         )
 
 
-def _calibrated(prepared: Prepared) -> Prepared:
-    """With the noise that the spec's budget needs, and what that changed."""
-    spec, target = prepared.spec, prepared.spec.privacy.budget
-    assert target is not None  # a spec without one can't ask for it
-    solved = calibrate(prepared.context, target)
-    (place, before), after = next(iter(spec.method.mechanisms.items())), solved.value
+def _calibrated(spec: Spec, context: Context) -> tuple[Spec, tuple[Change, ...]]:
+    """The spec with the noise that its budget needs, where it asks for that, and what that changed."""
+    target = spec.privacy.budget
+    if not spec.privacy.calibrate or target is None:
+        return spec, ()
+    solved = calibrate(context, target)
+    (before,) = spec.method.mechanisms.values()
     reason = f"solved for ε = {target.epsilon:g} of {target.cell} at δ = {target.delta:g}"
     changed = replace(spec, method=solved.method, privacy=replace(spec.privacy, calibrate=False))
-    return replace(prepared, spec=changed, changes=(Change(f"{place}.sigma", before.sigma, after, reason),))
+    return changed, (Change(solved.key, before.sigma, solved.value, reason),)

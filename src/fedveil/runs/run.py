@@ -7,6 +7,7 @@ import secrets
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -26,19 +27,19 @@ from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.batched import Evaluation
-from fedveil.engine.loop import Closed
+from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
 from fedveil.ledger.store import Ledger, Pin
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.terminal.guarantee_lines import table_lines
-from fedveil.report.terminal.run_progress import Reporter, Silent
+from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, pinned_context
 from fedveil.runs.prepare import Prepared, prepare
-from fedveil.runtimes.local import LocalRuntime
+from fedveil.runtimes.local import on_this_machine
 
 
 @dataclass(frozen=True)
@@ -87,24 +88,26 @@ def run(
     chunk: int | None = None,
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
+    runtime: MakeRuntime | None = None,
 ) -> Result:
     """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
 
     `rounds` and `seed` are short for the overrides `stop.rounds` and `seed`.
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
+    `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
     """
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
     settings |= {} if dataset is None else {"data.name": dataset.name}  # those of a named data set are not for it
     prepared = prepare(resolve(source, settings), dataset)
-    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
+    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
     files.create()
     write_whole(files.spec, prepared.spec.to_toml().encode())
     files.write_json(files.manifest, manifest(prepared))
-    return _train(prepared, files, runtime, reporter or Silent(), admission)
+    return _train(prepared, files, training, reporter or SilentReporter(), admission)
 
 
 def resume(
@@ -114,6 +117,7 @@ def resume(
     chunk: int | None = None,
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
+    runtime: MakeRuntime | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
     files = RunFiles(Path(directory))
@@ -121,20 +125,20 @@ def resume(
     if files.result.exists():
         return _stored_result(files, dataset)
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
-    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
-    return _train(prepared, files, runtime, reporter or Silent())
+    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
+    return _train(prepared, files, training, reporter or SilentReporter())
 
 
 def _train(
     prepared: Prepared,
     files: RunFiles,
-    runtime: LocalRuntime,
+    training: AbstractContextManager[Runtime],
     reporter: Reporter,
     admission: Admission | None = None,
 ) -> Result:
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
-        with Ledger(files.ledger) as ledger, runtime:
+        with Ledger(files.ledger) as ledger, training as runtime:
             ledger.pin(Pin.SPEC, files.read_spec())
             ledger.pin(Pin.CONTEXT, pinned_context(prepared.context))
             ledger.pin(Pin.RECORDS, prepared.dataset.fingerprint)
@@ -155,7 +159,7 @@ def _train_rounds(
     prepared: Prepared,
     files: RunFiles,
     ledger: Ledger,
-    runtime: LocalRuntime,
+    runtime: Runtime,
     reporter: Reporter,
     admission: Admission | None,
 ) -> Result:

@@ -14,7 +14,7 @@ from fedveil.attacks.inversion import pictures
 from fedveil.attacks.inversion.differentiable import differentiable
 from fedveil.attacks.inversion.invert import PRESETS, Attack, Reconstruction, invert
 from fedveil.attacks.inversion.metrics import SUCCESS, Score, Successes, Summary, blind_rmse, scores, summarise
-from fedveil.attacks.inversion.victims import Scene, Stolen, Truth, choose_victims, steal
+from fedveil.attacks.inversion.victims import AttackScene, Stolen, Truth, choose_victims, steal
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, merge, set_dotted
 from fedveil.config.spec import Source, Spec, read_settings, resolve
@@ -248,18 +248,10 @@ def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str
     return changed
 
 
-def scene_of(prepared: Prepared) -> Scene:
+def scene_of(prepared: Prepared) -> AttackScene:
     """The engine, the records and the differentiable model, in one process."""
-    job = prepared.job
-    return Scene(
-        method=prepared.spec.method,
-        engine=Engine(job.method, job.model, job.sites, job.validation, job.streams),
-        model=prepared.model,
-        gradients=differentiable(prepared.model, prepared.dataset.input_shape),
-        sites=prepared.sites,
-        streams=prepared.streams,
-        classes=prepared.dataset.classes,
-    )
+    gradients = differentiable(prepared.model, prepared.dataset.input_shape)
+    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.classes)
 
 
 def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Attack]:
