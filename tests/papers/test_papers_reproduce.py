@@ -275,5 +275,5 @@ def test_a_run_that_was_made_with_other_settings_is_refused(tmp_path: Path, tabl
 def test_an_unknown_cell_is_refused_with_the_names_that_there_are(table: str) -> None:
     plan = make_plan(known.REPRODUCTIONS[table], "small", None)
     assert len(chosen(plan, ["*/accuracy"]).cells) == 3
-    with pytest.raises(FedveilError, match=r"--only nowhere: nothing has that name; there are rows plain, Fed-CDP"):
+    with pytest.raises(FedveilError, match=r"only: nowhere: nothing has that name; there are rows plain, Fed-CDP"):
         chosen(plan, ["nowhere"])

@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fedveil.accounting.guarantees import Relation
 from series_follower import Follower
 
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Relation
 from fedveil.papers import catalogue as known
 from fedveil.papers.catalogue import REPRODUCTIONS
 from fedveil.papers.fed_cdp import BETTER, DATA, VERIFIED
@@ -158,7 +158,7 @@ def test_a_page_that_could_not_be_written_is_refused_before_anything_is_done(
     monkeypatch.chdir(tmp_path)
     Path("folder.md").mkdir()
     Path("file").touch()
-    with pytest.raises(FedveilError, match=r"^--page .*(ends in|end in|not a directory)"):
+    with pytest.raises(FedveilError, match=r"^page: .*(ends in|end in|not a directory)"):
         reproduce(table, follower=Follower(), out="r", workers=1, page=page)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.md"]
 

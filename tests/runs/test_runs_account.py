@@ -424,9 +424,7 @@ def test_the_promise_on_ones_own_records_can_be_read_before_training_on_them(
     assert account(tmp_path / "run").promised == before.promised
 
 
-def test_a_context_that_was_changed_afterwards_is_not_taken(
-    tiny: Settings, blobs: Dataset, tmp_path: Path
-) -> None:
+def test_a_context_that_was_changed_afterwards_is_not_taken(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
     about = json.loads((tmp_path / "run/run.json").read_text())
     about["terms"]["records_of_clients"] = [[3000, 10]]

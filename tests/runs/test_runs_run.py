@@ -27,7 +27,7 @@ from fedveil.ledger.store import Ledger
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.models.registry import build
-from fedveil.report.terminal.run_progress import Silent
+from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs import run as run_module
 from fedveil.runs.files import RunFiles
 from fedveil.runs.prepare import prepare
@@ -61,7 +61,7 @@ def test_fedavg_learns(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     assert run("fedavg", {**tiny, "stop.rounds": 8}, out=tmp_path / "run", workers=1, dataset=blobs).accuracy > 0.9
 
 
-class Interrupting(Silent):
+class Interrupting(SilentReporter):
     """Ctrl-C after the first round."""
 
     def __init__(self) -> None:
@@ -540,7 +540,7 @@ def test_an_interrupted_run_goes_on_with_a_runtime_of_ones_own(tiny: Settings, b
     run("fed-cdp", tiny, out=tmp_path / "whole", workers=1, dataset=blobs)
     notes = Noted(one_by_one)
 
-    class Interrupted(Silent):
+    class Interrupted(SilentReporter):
         def round(self, *told: Any) -> None:
             if len(notes.models) == 2:
                 raise KeyboardInterrupt

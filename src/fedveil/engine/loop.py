@@ -10,7 +10,7 @@ from typing import Protocol
 
 import torch
 
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import Diverged, FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Observation, Population, Receipt, Taps
@@ -126,7 +126,7 @@ def rounds(
         summary = _summary(method, state, tally, time.perf_counter() - begun)
         state = close_round(method, state, tally, population)
         if not torch.isfinite(state.parameters).all():
-            raise FedveilError(
+            raise Diverged(
                 f"round {state.round - 1}: the model is no longer finite: training diverged; try a smaller local.rate"
             )
         yield Closed(
