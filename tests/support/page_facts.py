@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-from fedveil.report.model.run_facts import Attack, Clients, Run, Status, Theft
+from fedveil.core.guarantee import Caveat, CaveatKind, Claim, Guarantee, Relation
+from fedveil.core.types import Unit, View
+from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts, Theft
+from fedveil.report.model.run_facts import Clients, EpsilonLine, Run, Status
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c63f80f00010101001b"
@@ -15,34 +19,43 @@ PNG = bytes.fromhex(
 )
 
 
-def cell(unit: str, view: str, epsilon: float | str, **told: Any) -> dict[str, Any]:
-    found = {
-        "unit": unit,
-        "view": view,
-        "relation": "add-or-remove",
-        "epsilon": epsilon,
-        "delta": 1e-5,
-        "accountant": "PLD",
-        "composition": "8 × Gaussian(z = 4)",
-        "caveats": ["noise is drawn in single precision"],
-        "reason": "",
-    }
-    if epsilon == "inf":
-        found |= {"composition": "none", "accountant": "none", "reason": "no mechanism adds noise"}
-    return found | told
+ARITHMETIC = Caveat(CaveatKind.ARITHMETIC, "noise is drawn in single precision")
 
 
-VIEWS = ("on_device", "client", "server", "peer", "released")
+def guarantee(unit: Unit, view: View, epsilon: float, *caveats: Caveat, **changes: Any) -> Guarantee:
+    infinite = math.isinf(epsilon)
+    made = Guarantee(
+        unit,
+        view,
+        Relation.ADD_OR_REMOVE,
+        epsilon,
+        1e-5,
+        "none" if infinite else "PLD",
+        "none" if infinite else "8 × Gaussian(z = 4)",
+        caveats or (ARITHMETIC,),
+        "no mechanism adds noise" if infinite else "",
+    )
+    return replace(made, **changes)
 
 
-def cells(record: float | str = 1.5, client: float | str = "inf", **told: Any) -> tuple[dict[str, Any], ...]:
+def guarantees(
+    record: float = 1.5, client: float = math.inf, *caveats: Caveat, **changes: Any
+) -> tuple[Guarantee, ...]:
+    """A whole table: one ε for every view of a record, one for every view of a client."""
     return tuple(
-        cell(unit, view, value, **told) for unit, value in (("record", record), ("client", client)) for view in VIEWS
+        guarantee(unit, view, epsilon, *caveats, **changes)
+        for unit, epsilon in ((Unit.RECORD, record), (Unit.CLIENT, client))
+        for view in View
     )
 
 
-def audit(**told: Any) -> dict[str, Any]:
-    found = {
+def claim(epsilon: float = 0.2, *, source: str = "a paper", difference: str = "They count otherwise.") -> Claim:
+    return Claim(source, Unit.RECORD, View.SERVER, epsilon, 1e-5, "f", difference)
+
+
+def audit_table(**changes: Any) -> dict[str, Any]:
+    """What an audit leaves in a run's directory."""
+    table = {
         "method": "fed-cdp",
         "data": "cancer",
         "unit": "record",
@@ -57,9 +70,13 @@ def audit(**told: Any) -> dict[str, Any]:
         "promised": True,
         "holds": True,
         "refuted": None,
-        "details": {"reason": ""},
+        "details": {"reason": "", "caveats": []},
     }
-    return found | told
+    return table | changes
+
+
+def audit(**changes: Any) -> AuditFacts:
+    return AuditFacts.from_dict(audit_table(**changes))
 
 
 def make_run(**changes: Any) -> Run:
@@ -89,26 +106,33 @@ def make_run(**changes: Any) -> Run:
         status=Status("finished", 8, 8, 8),
         delta=1e-5,
         seeded=False,
-        promised=cells(2.0),
-        spent=cells(1.5),
-        claims=(cell("record", "server", 0.2, source="a paper", formula="f", difference="They count otherwise."),),
+        promised=guarantees(2.0),
+        spent=guarantees(1.5),
+        claims=(claim(),),
         rounds=rounds,
-        course=(("record × server", tuple((float(n + 1), 0.2 * (n + 1)) for n in range(8))),),
-        course_spent=True,
+        epsilon_lines=(EpsilonLine("record × server", tuple((float(n + 1), 0.2 * (n + 1)) for n in range(8))),),
+        epsilon_lines_spent=True,
         budget=(2.0, "record × server"),
         clients=Clients((100, 100, 100), (8, 4, 0), "record × server", (1.5, 1.0, 0.0), (0, 4, 8), "At most 8 rounds."),
         clips=("Every update is clipped.",),
         attacks=(
-            Attack(
-                {"view": "server", "success_rate": 1.0, "rmse": 0.01, "threshold": 0.1, "attack": "balanced"},
-                (Theft(7, 0.01, PNG, PNG),),
+            AttackFacts(
+                view=View.SERVER,
+                attack="balanced",
+                victims=3,
+                threshold=0.1,
+                success_rate=1.0,
+                rmse=0.01,
+                blind_rmse=0.3,
+                label_accuracy=None,
+                thefts=(Theft(7, 0.01, PNG, PNG),),
             ),
         ),
         audits=(audit(),),
         problems=(),
         spec='method = "fed-cdp"\n',
         command="fedveil run spec.toml",
-        about={"begun": "2026-01-01 00:00:00 UTC", "fedveil": "0.1.0"},
+        environment={"begun": "2026-01-01 00:00:00 UTC", "fedveil": "0.1.0"},
     )
     return replace(made, **changes)
 

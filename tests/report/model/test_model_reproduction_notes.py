@@ -8,12 +8,12 @@ from fedveil.report.model.reproduction_notes import copies_notes, left_out_notes
 
 
 def cell(row: str, column: str, **more: Any) -> dict[str, Any]:
-    plain = {"runs": 1, "failed": 0, "place": "record × server", "relation": "add-or-remove", "copies": 1}
+    plain = {"runs": 1, "failed": 0, "unit": "record", "relation": "add-or-remove", "copies": 1}
     return {"row": row, "column": column, **plain, "together": None, **more}
 
 
 def waiting(row: str, column: str) -> dict[str, Any]:
-    return cell(row, column, runs=0, place=None, relation=None, copies=None)
+    return cell(row, column, runs=0, unit=None, relation=None, copies=None)
 
 
 def test_copies_are_told_with_their_columns_and_what_all_cost_together() -> None:
@@ -36,15 +36,15 @@ def test_copies_are_told_by_rows_where_columns_do_not_tell_them_apart_and_withou
     assert copies_notes(rows) == [
         "records are copied: in K=1000 up to 10 clients hold the same record; a record's ε speaks of one client's copy"
     ]
-    nothing = [cell("K=1000", "accuracy", copies=10, place="client × released", relation=None)]
+    nothing = [cell("K=1000", "accuracy", copies=10, unit="client", relation=None)]
     assert copies_notes(nothing) == ["records are copied: here up to 10 clients hold the same record"]
     assert copies_notes([rows[0], rows[2]]) == []
 
 
 def test_copies_are_told_cell_by_cell_where_neither_rows_nor_columns_tell_them_apart() -> None:
     rows = [cell("client, a", "x", copies=9), cell("client, b", "x", copies=9), cell("c", "x"), cell("client, a", "y")]
-    (words,) = copies_notes([*rows, cell("client, b", "y")])
-    assert words.startswith("records are copied: in x (client, a; client, b) up to 9 clients hold the same record;")
+    (note,) = copies_notes([*rows, cell("client, b", "y")])
+    assert note.startswith("records are copied: in x (client, a; client, b) up to 9 clients hold the same record;")
 
 
 def test_rows_and_columns_without_a_run_are_left_out_and_named() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 from browser import browser, chromium
-from page_facts import cells, make_run
+from page_facts import guarantees, make_run
 
 from fedveil.report.model.run_facts import Options, Status
-from fedveil.report.page.page import page
+from fedveil.report.page.html_page import page_html
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="Chromium is not here: apt-get install chromium")
 
@@ -34,14 +35,16 @@ def test_no_request_no_complaint_and_no_sideways_scrolling_on_any_screen(tmp_pat
     strange = make_run(
         name=LONG, data=LONG, seeded=True, status=Status("unfinished", 3, 8, 4), problems=(f"{LONG} is missing",)
     )
-    nothing = make_run(promised=cells("inf"), spent=cells("inf"), course=(), attacks=(), audits=())
+    nothing = make_run(
+        promised=guarantees(math.inf), spent=guarantees(math.inf), epsilon_lines=(), attacks=(), audits=()
+    )
     pages = {"one": [one], "several": [one, strange, nothing], "strange": [strange]}
     files = {}
     for name, runs in pages.items():
         files[name] = tmp_path / f"{name}.html"
-        files[name].write_text(page(runs, Options(), made="today", version="0.1.0"), encoding="utf-8")
+        files[name].write_text(page_html(runs, Options(), made="today", version="0.1.0"), encoding="utf-8")
     released = tmp_path / "released.html"
-    released.write_text(page([one], Options(release=True), made="today", version="0.1.0"), encoding="utf-8")
+    released.write_text(page_html([one], Options(release=True), made="today", version="0.1.0"), encoding="utf-8")
     with browser(tmp_path / "profile") as tab:
         for file in (*files.values(), released):
             for width in (360, 390, 768, 1280):
@@ -66,11 +69,11 @@ def test_what_a_page_would_load_or_complain_of_is_seen(tmp_path: Path) -> None:
     """The test above can fail: this page does everything that ours must not."""
     bad = tmp_path / "bad.html"
     bad.write_text(
-        "<!doctype html><title>bad</title><img src='missing.png' alt=''><script>console.error('told')</script>"
+        "<!doctype html><title>bad</title><img src='missing.png' alt=''><script>console.error('said')</script>"
         "<div style='width:2000px'>wide</div>"
     )
     with browser(tmp_path / "profile") as tab:
         tab.visit(bad, width=360)
         assert tab.evaluate(OUTSIDE)
     assert any(address.endswith("missing.png") for address in tab.requests)
-    assert any("told" in words for words in tab.complaints)
+    assert any("said" in complaint for complaint in tab.complaints)

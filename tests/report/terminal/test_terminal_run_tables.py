@@ -6,7 +6,6 @@ import csv
 import io
 from typing import Any
 
-from fedveil.core.words import LEAKED
 from fedveil.report.terminal.run_tables import (
     comparison_table,
     csv_text,
@@ -36,6 +35,7 @@ def row(**changes: Any) -> dict[str, Any]:
             "record × server": {"promised": 1.80049, "spent": 1.08481, "relation": "add-or-remove"},
             "client × released": {"promised": "inf", "spent": "inf", "relation": None},
         },
+        "void": False,
         "caveats": [],
         "claimed": [],
         **changes,
@@ -58,19 +58,19 @@ def test_every_delta_of_the_rows_is_named() -> None:
 def test_a_line_tells_accuracy_epsilon_and_claim() -> None:
     claims = [claim("server", 0.276), claim("peer", 0.276), claim("released", 1.5)]
     headings, (line,) = comparison_table([row(method="fed-cdp", claimed=claims)])
-    told = dict(zip(headings, line, strict=True))
-    assert told["accuracy"] == "0.9123 ± 0.0100"
-    assert told["ε client × released"] == "∞"
-    assert told["claimed ε"] == "0.276 (record × server, record × peer); 1.5 (record × released)"
+    shown = dict(zip(headings, line, strict=True))
+    assert shown["accuracy"] == "0.9123 ± 0.0100"
+    assert shown["ε client × released"] == "∞"
+    assert shown["claimed ε"] == "0.276 (record × server, record × peer); 1.5 (record × released)"
 
 
 def test_a_number_says_where_it_is_of_another_relation_or_can_not_be_relied_on() -> None:
     replaced = {"promised": 2.0, "spent": 2.0, "relation": "replace-one"}
-    leaks = f"{LEAKED}: the bound is read without noise"
+    leaks = "whatever it says: the bound is read without noise"
     plain, other, leaky = (
         row(method="plain"),
         row(method="other", epsilon={"record × server": replaced}),
-        row(method="leaky", caveats=[leaks, "shared"]),
+        row(method="leaky", void=True, caveats=[leaks, "shared"]),
     )
     _, lines = comparison_table([plain, leaky])
     assert lines[0][4:6] == ["1.085 of 1.801", "∞"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from rich.console import Console
 
-from fedveil.report.terminal.series_progress import SeriesReporter, duration
+from fedveil.report.terminal.series_progress import SeriesReporter
 
 
 def follow(terminal: bool) -> str:
@@ -52,8 +51,3 @@ def test_an_interruption_is_said_even_in_the_middle_of_a_run() -> None:
         reporter.next_run("a", 4)
         reporter.interrupted("go on with the same command")
     assert text.getvalue() == "go on with the same command\n"
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(7.4, "7 s"), (99, "99 s"), (600, "10 min"), (7200, "2.0 h")])
-def test_a_duration_is_short(seconds: float, words: str) -> None:
-    assert duration(seconds) == words

@@ -1,48 +1,50 @@
-"""A membership audit in words."""
+"""A membership audit in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from fedveil.core.guarantee import CaveatKind
+from fedveil.core.rounding import rounded_down, rounded_up
+from fedveil.core.types import Unit
+from fedveil.report.model.evidence_facts import AuditFacts
 
-from fedveil.core.words import LEAKED, rounded_down, rounded_up
-
-SEES = {
-    "on_device": "every single gradient on the devices",
-    "client": "every update on the devices",
-    "server": "every client's update as it arrives",
-    "released": "every published model",
-}
-KNOWS = {"record": "one record was used", "client": "one client's records were used"}
+_WAS_USED = {Unit.RECORD: "one record was used", Unit.CLIENT: "one client's records were used"}
 
 
-def audit_lines(found: Mapping[str, Any]) -> list[str]:
+def audit_sentences(audit: AuditFacts) -> list[str]:
     """What was tried and whether the promise held, for somebody who answers for the data."""
-    gaussian = found["epsilon_lower_if_gaussian"]
-    lower = f"ε is at least {rounded_down(found['epsilon_lower'])}"
-    if gaussian is not None and gaussian > found["epsilon_lower"]:
+    return [_what_was_tried(audit), _what_it_means(audit)]
+
+
+def _what_was_tried(audit: AuditFacts) -> str:
+    gaussian = audit.epsilon_lower_if_gaussian
+    lower = f"ε is at least {rounded_down(audit.epsilon_lower)}"
+    if gaussian is not None and gaussian > audit.epsilon_lower:
         lower += f" ({rounded_down(gaussian)} if the noise has the Gaussian shape that it declares)"
-    tried = (
-        f"An adversary who sees {SEES[found['view']]} tried to tell, {found['canaries']:,} times, whether"
-        f" {KNOWS[found['unit']]}, over {found['rounds']} round{'s' * (found['rounds'] > 1)} of {found['method']} on"
-        f" {found['data']}; what it got right shows, with confidence {found['confidence']}, that {lower}."
+    return (
+        f"An adversary who sees {audit.view.adversary.watches} tried to tell, {audit.canaries:,} times, whether"
+        f" {_WAS_USED[audit.unit]}, over {audit.rounds} round{'s' * (audit.rounds > 1)} of {audit.method} on"
+        f" {audit.data}; what it got right shows, with confidence {audit.confidence}, that {lower}."
     )
-    at = f"(δ = {found['delta']:g})"
-    if not found["promised"]:
-        second = f"Nothing was promised against this view: {found['details']['reason']}."
-    elif found["holds"]:
-        second = (
-            f"That is within what is proved, ε ≤ {rounded_up(found['epsilon_verified'])} {at}: the audit found nothing"
-            " that contradicts the promise."
+
+
+def _what_it_means(audit: AuditFacts) -> str:
+    if not audit.promised:
+        return f"Nothing was promised against this view: {audit.reason}."
+    if audit.holds:
+        leaks = [caveat.text for caveat in audit.caveats if caveat.kind is CaveatKind.LEAKED_BOUND]
+        return (
+            f"That is within what is proved, ε ≤ {rounded_up(audit.epsilon_verified)} (δ = {audit.delta:g}): the audit"
+            f" found nothing that contradicts the promise.{''.join(f' But it is {leak}.' for leak in leaks)}"
         )
-        leaks = [caveat for caveat in found["details"].get("caveats", ()) if caveat.startswith(LEAKED)]
-        second += "".join(f" But it is {leak}." for leak in leaks)
+    if audit.refuted is None:
+        shown = f"ε ≤ {rounded_up(audit.epsilon_verified)} was promised at δ = {audit.delta:g}, and more was shown"
     else:
-        broken = found["refuted"]
-        second = (
-            f"BROKEN: ε ≤ {rounded_up(broken['epsilon_verified'])} was promised at δ = {broken['delta']:g}, and ε ≥"
-            f" {rounded_down(broken['epsilon_lower'], 4)} was shown there; do not rely on this promise."
-            f" Chance alone says this of a sound one in at most {rounded_up(100 * (1 - found['confidence']), 3)} % of"
-            " audits: more --canaries at a higher --confidence rule it out."
+        shown = (
+            f"ε ≤ {rounded_up(audit.refuted.epsilon_verified)} was promised at δ = {audit.refuted.delta:g}, and ε ≥"
+            f" {rounded_down(audit.refuted.epsilon_lower, 4)} was shown there"
         )
-    return [tried, second]
+    return (
+        f"BROKEN: {shown}; do not rely on this promise."
+        f" Chance alone says this of a sound one in at most {rounded_up(100 * (1 - audit.confidence), 3)} % of"
+        " audits: more --canaries at a higher --confidence rule it out."
+    )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from fedveil.report.page.scale import Point
+from fedveil.core.guarantee import Claim, Guarantee
+from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts
 
-Cell = Mapping[str, Any]
-"""One cell of the table of guarantees, as `--json` prints it."""
+ENDED_EARLY = "nobody could take part any more (a limit or a budget)"
+"""Why a run ended before its last round."""
 
 
 @dataclass(frozen=True)
 class Status:
     """How far a run came. `begun` counts rounds that were paid for; `repeated` further attempts at a round."""
 
-    state: str  # "finished", "unfinished" or "running"
+    state: Literal["finished", "unfinished", "running"]
     published: int
     planned: int
     begun: int | None = None
@@ -39,21 +40,11 @@ class Clients:
 
 
 @dataclass(frozen=True)
-class Theft:
-    """A record of a victim and what was made of it, as PNG."""
+class EpsilonLine:
+    """ε over rounds of the cells that `name` names: (rounds done, ε), in order."""
 
-    client: int
-    rmse: float
-    truth: bytes
-    found: bytes
-
-
-@dataclass(frozen=True)
-class Attack:
-    """An attack's result as it was printed, and pictures of a few records, which are training records."""
-
-    told: Mapping[str, Any]
-    thefts: tuple[Theft, ...] = ()
+    name: str
+    points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -73,24 +64,24 @@ class Run:
     status: Status
     delta: float
     seeded: bool | None
-    promised: tuple[Cell, ...] | None
-    spent: tuple[Cell, ...] | None
-    claims: tuple[Cell, ...]
+    promised: tuple[Guarantee, ...] | None
+    spent: tuple[Guarantee, ...] | None
+    claims: tuple[Claim, ...]
     rounds: tuple[Mapping[str, Any], ...]  # events, in order
-    course: tuple[tuple[str, tuple[Point, ...]], ...]  # words of cells, (rounds done, ε)
-    course_spent: bool  # else it is what was promised
+    epsilon_lines: tuple[EpsilonLine, ...]
+    epsilon_lines_spent: bool  # else they are what was promised
     budget: tuple[float, str] | None  # ε, and of which cell
     clients: Clients | None
     clips: tuple[str, ...]  # what is clipped where, in words
-    attacks: tuple[Attack, ...]
-    audits: tuple[Mapping[str, Any], ...]
+    attacks: tuple[AttackFacts, ...]
+    audits: tuple[AuditFacts, ...]
     problems: tuple[str, ...]
     spec: str
     command: str
-    about: Mapping[str, str] = field(default_factory=dict)  # versions, when
+    environment: Mapping[str, str] = field(default_factory=dict)  # when it began, on what, with which versions
 
     @property
-    def cells(self) -> tuple[Cell, ...] | None:
+    def guarantees(self) -> tuple[Guarantee, ...] | None:
         """What holds: spent where that is known, else promised."""
         return self.spent if self.spent is not None else self.promised
 

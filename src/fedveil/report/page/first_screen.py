@@ -2,68 +2,66 @@
 
 from __future__ import annotations
 
-import math
-
-from fedveil.core.words import SCALED, SEEDED
-from fedveil.report.model.run_facts import Cell, Options, Run
-from fedveil.report.page.markup import Markup, callout, join, listing, paragraph, table, tag
-from fedveil.report.page.sentences import (
-    OF,
-    VIEWS,
-    WHO,
-    cell_of,
+from fedveil.core.guarantee import CaveatKind, Guarantee
+from fedveil.core.types import Unit, View
+from fedveil.report.model.number_texts import delta_text, epsilon_text
+from fedveil.report.model.run_facts import Options, Run
+from fedveil.report.page.guarantee_sentences import (
+    OF_WHAT,
     copies_words,
-    delta_word,
-    epsilon_word,
+    guarantee_of,
     meaning,
     not_private,
+    not_private_badge,
+    nothing_promised,
     odds,
     promise_sentences,
     status_words,
-    value_of,
-    void,
     worthless,
 )
+from fedveil.report.page.markup import Markup, bullet_list, callout, join, paragraph, table, tag
 
 
 def badges(run: Run) -> Markup:
     """The state of a run in a few words."""
-    word, _ = status_words(run.status)
-    found = [("good" if run.status.state == "finished" else "warn", word)]
-    if not_private(run):
-        found.append(("bad", SEEDED if run.seeded else "not private as it stands"))
-    if run.cells is not None and all(cell["epsilon"] == "inf" for cell in run.cells):
-        found.append(("bad", "no guarantee"))
-    broken = [audit for audit in run.audits if audit.get("holds") is False]
-    if broken:
-        found.append(("bad", "an audit broke the promise"))
-    return tag("p", *(tag("span", words, class_=f"badge {kind}") for kind, words in found))
+    state, _ = status_words(run.status)
+    shown = [("good" if run.status.state == "finished" else "warn", state)]
+    warning = not_private_badge(run)
+    if warning is not None:
+        shown.append(("bad", warning))
+    if nothing_promised(run.guarantees):
+        shown.append(("bad", "no guarantee"))
+    if _broken(run):
+        shown.append(("bad", "an audit broke the promise"))
+    return tag("p", *(tag("span", text, class_=f"badge {kind}") for kind, text in shown))
 
 
-def warnings(run: Run, options: Options) -> Markup:
+def first_warnings(run: Run) -> Markup:
     """What must be read before any number."""
-    found = []
+    callouts = []
     if run.status.state != "finished":
-        found.append(callout("warn", "This run is unfinished", status_words(run.status)[1]))
+        callouts.append(callout("warn", "This run is unfinished", status_words(run.status)[1]))
     if run.problems:
-        found.append(callout("warn", "Not everything could be read", listing(run.problems)))
+        callouts.append(callout("warn", "Not everything could be read", bullet_list(run.problems)))
     reasons = not_private(run)
     if reasons:
-        found.append(callout("bad", "Not private", *reasons))
-    for audit in run.audits:
-        if audit.get("holds") is False:
-            found.append(
-                callout(
-                    "bad",
-                    "An audit broke the promise",
-                    "Do not rely on the guarantee below; see “Audits: what an adversary could prove”.",
-                )
+        callouts.append(callout("bad", "Not private", *reasons))
+    if _broken(run):
+        callouts.append(
+            callout(
+                "bad",
+                "An audit broke the promise",
+                "Do not rely on the guarantee below; see “Audits: what an adversary could prove”.",
             )
-            break
-    return join(found)
+        )
+    return join(callouts)
 
 
-def summary(run: Run, options: Options) -> Markup:
+def _broken(run: Run) -> bool:
+    return any(not audit.holds for audit in run.audits)
+
+
+def first_screen(run: Run, options: Options) -> Markup:
     """The facts at a glance and the table of guarantees in its shortest form."""
     _, sentence = status_words(run.status)
     parameters = f"{run.model}, {run.parameters:,} parameters" if run.parameters is not None else run.model
@@ -79,8 +77,8 @@ def summary(run: Run, options: Options) -> Markup:
     cards = tag(
         "dl",
         *(
-            tag("div", tag("dt", title), tag("dd", value, tag("span", words, class_="small")))
-            for title, value, words in facts
+            tag("div", tag("dt", title), tag("dd", value, tag("span", remark, class_="small")))
+            for title, value, remark in facts
         ),
         class_="facts",
     )
@@ -88,52 +86,54 @@ def summary(run: Run, options: Options) -> Markup:
 
 
 def _at_a_glance(run: Run, options: Options) -> Markup:
-    cells = run.cells
-    if cells is None:
+    guarantees = run.guarantees
+    if guarantees is None:
         return callout(
             "bad", "No guarantee can be stated", "What this run promises or has spent is not known; see above."
         )
-    if options.release:
-        kind = "This is what is guaranteed, whoever took part how often."
-    elif run.spent is not None:
-        kind = (
-            "This is what was spent in the rounds that ran, by the client with the most. What was promised before the"
-            " first round stands beside it under “What is guaranteed”."
-        )
-    elif run.status.begun == 0:
-        kind = "This is what is promised for the whole training; no round has begun, so nothing was spent yet."
-    else:
-        kind = "This is what is promised for the whole training; what was spent is not known."
-    copies, scaled = copies_words(cells), any(SCALED in cell["caveats"] for cell in cells)
     rows = [
         [
-            join([WHO[view][0], tag("span", WHO[view][1], class_="who")]),
-            *(glance(cell_of(cells, unit, view)) for unit in OF),
+            join([view.adversary.who, tag("span", view.adversary.sees, class_="who")]),
+            *(_glance(guarantee_of(guarantees, unit, view)) for unit in Unit),
         ]
-        for view in VIEWS
+        for view in View
     ]
-    at = f"at δ = {delta_word(run.delta)}"
+    copies = copies_words(guarantees)
+    scaled = next((caveat for each in guarantees if (caveat := each.caveat(CaveatKind.SCALED)) is not None), None)
     return tag(
         "div",
         table(
-            f"What an adversary can find out, {at}. ε bounds it: 0 is nothing, ∞ is no protection.",
-            ["An adversary", *(f"… learns of {words}" for words in OF.values())],
+            f"What an adversary can find out, at δ = {delta_text(run.delta)}. ε bounds it: 0 is nothing, ∞ is no"
+            " protection.",
+            ["An adversary", *(f"… learns of {OF_WHAT[unit]}" for unit in Unit)],
             rows,
             class_="glance",
         ),
-        paragraph(kind, class_="small muted"),
-        listing(promise_sentences(cells)),
-        callout("warn", "The same record is held by several clients", listing(copies)) if copies else None,
-        callout("warn", "Not covered by any ε", f"{SCALED[0].upper()}{SCALED[1:]}.") if scaled else None,
+        paragraph(_promised_or_spent(run, options), class_="small muted"),
+        bullet_list(promise_sentences(guarantees)),
+        callout("warn", "The same record is held by several clients", bullet_list(copies)) if copies else None,
+        callout("warn", "Not covered by any ε", f"{scaled.text[:1].upper()}{scaled.text[1:]}.") if scaled else None,
     )
 
 
-def glance(cell: Cell | None) -> Markup:
+def _promised_or_spent(run: Run, options: Options) -> str:
+    if options.release:
+        return "This is what is guaranteed, whoever took part how often."
+    if run.spent is not None:
+        return (
+            "This is what was spent in the rounds that ran, by the client with the most. What was promised before the"
+            " first round stands beside it under “What is guaranteed”."
+        )
+    if run.status.begun == 0:
+        return "This is what is promised for the whole training; no round has begun, so nothing was spent yet."
+    return "This is what is promised for the whole training; what was spent is not known."
+
+
+def _glance(guarantee: Guarantee | None) -> Markup:
     """One ε with what it means for a guess; ∞ with the shortest word for it."""
-    if cell is None:
+    if guarantee is None:
         return tag("span", "not known", class_="muted")
-    value = value_of(cell)
-    if math.isinf(value):
+    if not guarantee.finite:
         return join(
             [
                 tag("span", "ε = ∞", class_="epsilon none"),
@@ -141,12 +141,13 @@ def glance(cell: Cell | None) -> Markup:
                 tag("span", "nothing is promised", class_="odds"),
             ]
         )
-    meter = "meter full" if void(cell) or worthless(value, cell["delta"]) else "meter"
-    share = max(0.0, 2 * odds(value, cell["delta"]) - 1) * 100
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    meter = "meter full" if guarantee.void is not None or worthless(epsilon, delta) else "meter"
+    share = max(0.0, 2 * odds(epsilon, delta) - 1) * 100
     return join(
         [
-            tag("span", f"ε = {epsilon_word(value)}", class_="epsilon"),
+            tag("span", f"ε = {epsilon_text(epsilon)}", class_="epsilon"),
             tag("span", tag("span", style=f"width:{share:.0f}%"), class_=meter, aria_hidden="true"),
-            tag("span", meaning(cell), class_="odds"),
+            tag("span", meaning(guarantee), class_="odds"),
         ]
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedveil.report.model.run_facts import Cell, Options, Run
-from fedveil.report.page.markup import Markup, details, join, listing, paragraph, table, tag
-from fedveil.report.page.sentences import WHO, cell_of, delta_word, epsilon_word, shared_caveats, value_of
+from fedveil.core.guarantee import Caveat, Guarantee
+from fedveil.report.model.number_texts import claimed_text, delta_text, epsilon_text
+from fedveil.report.model.run_facts import Options, Run
+from fedveil.report.page.guarantee_sentences import guarantee_of, nothing_promised, shared_caveats
+from fedveil.report.page.markup import Markup, bullet_list, details, join, paragraph, table, tag
 
-TERMS = (
+GLOSSARY = (
     ("record, client", "of what a guarantee speaks: one example of one client, or everything that one client holds"),
     ("ε at δ", "whatever an adversary sees, its probability changes by at most a factor e^ε, up to δ"),
     ("gradient, update", "what one record, or a client's whole round of training, would change in the model"),
@@ -24,56 +26,59 @@ TERMS = (
 )
 
 
-def guarantees(run: Run, options: Options) -> Markup:
+def guarantee_section(run: Run, options: Options) -> Markup:
     """Every cell, the caveats that all share, and the claims beside what holds."""
-    cells = run.cells
-    if cells is None:
+    guarantees = run.guarantees
+    if guarantees is None:
         return paragraph("Neither what is promised nor what was spent is known.")
-    shared = shared_caveats(cells)
-    some = any(cell["epsilon"] != "inf" for cell in cells)
+    shared = [] if nothing_promised(guarantees) else shared_caveats(guarantees)
     both = run.spent is not None and run.promised is not None and not options.release
     headings = ["Of what × against whom", "ε" if not both else "ε spent", *(["ε promised"] if both else [])]
     headings += ["Composition, or why there is none", "What it rests on besides"]
-    rows = [_row(alike, run, shared, both) for alike in _alike(cells, run.promised or ())]
-    title = f"{'Spent' if both else 'Guaranteed'} at δ = {delta_word(run.delta)}, worst case over clients"
-    found = [
-        table(title, headings, rows, class_="wide stack"),
-        *([paragraph("All of it rests on:"), listing(shared)] if shared and some else []),
-        _claims(run),
-        details("What the words mean", _terms()),
-    ]
-    return join(found)
-
-
-def _alike(cells: Sequence[Cell], promised: Sequence[Cell]) -> list[list[Cell]]:
-    """Cells of one unit that say the same in everything stand in one row."""
-    found: dict[tuple[str, ...], list[Cell]] = {}
-    for cell in cells:
-        other = cell_of(promised, cell["unit"], cell["view"])
-        values = [epsilon_word(each["epsilon"]) for each in (cell, other) if each is not None]
-        words = [str(cell[key]) for key in ("unit", "relation", "composition", "accountant", "reason")]
-        found.setdefault((*values, *words, *cell["caveats"]), []).append(cell)
-    return list(found.values())
-
-
-def _row(alike: Sequence[Cell], run: Run, shared: list[str], both: bool) -> list[str]:
-    cell = max(alike, key=value_of)
-    name = join(
+    rows = [_row(alike, run, shared, both) for alike in _alike(guarantees, run.promised or ())]
+    title = f"{'Spent' if both else 'Guaranteed'} at δ = {delta_text(run.delta)}, worst case over clients"
+    return join(
         [
-            f"{cell['unit']} × {', '.join(each['view'] for each in alike)}",
-            tag("span", "; ".join(WHO[each["view"]][0] for each in alike), class_="who"),
+            table(title, headings, rows, class_="wide stack"),
+            *([paragraph("All of it rests on:"), _caveat_list(shared)] if shared else []),
+            _claims(run),
+            details("What the words mean", _glossary()),
         ]
     )
-    kind = "epsilon none" if cell["epsilon"] == "inf" else "epsilon"
-    values = [tag("span", epsilon_word(cell["epsilon"]), class_=kind)]
+
+
+def _alike(guarantees: Sequence[Guarantee], promised: Sequence[Guarantee]) -> list[list[Guarantee]]:
+    """Cells of one unit that say the same in everything stand in one row."""
+    groups: dict[tuple[object, ...], list[Guarantee]] = {}
+    for each in guarantees:
+        other = guarantee_of(promised, each.unit, each.view)
+        values = (epsilon_text(each.epsilon), None if other is None else epsilon_text(other.epsilon))
+        same = (each.unit, each.relation, each.composition, each.accountant, each.reason, each.caveats)
+        groups.setdefault((*values, *same), []).append(each)
+    return list(groups.values())
+
+
+def _row(alike: Sequence[Guarantee], run: Run, shared: Sequence[Caveat], both: bool) -> list[str]:
+    worst = max(alike, key=lambda guarantee: guarantee.epsilon)
+    name = join(
+        [
+            f"{worst.unit} × {', '.join(each.view for each in alike)}",
+            tag("span", "; ".join(each.view.adversary.who for each in alike), class_="who"),
+        ]
+    )
+    values = [tag("span", epsilon_text(worst.epsilon), class_="epsilon" if worst.finite else "epsilon none")]
     if both:
-        promised = cell_of(run.promised or (), cell["unit"], cell["view"])
-        values.append(tag("span", "–" if promised is None else epsilon_word(promised["epsilon"])))
-    if cell["epsilon"] == "inf":
-        return [name, *values, cell["reason"], ""]
-    composed = join([cell["composition"], tag("span", f"{cell['relation']}; {cell['accountant']}", class_="who")])
-    own = [caveat for caveat in cell["caveats"] if caveat not in shared]
-    return [name, *values, composed, join([listing(own)]) if own else ""]
+        promised = guarantee_of(run.promised or (), worst.unit, worst.view)
+        values.append(tag("span", epsilon_text(None if promised is None else promised.epsilon)))
+    if not worst.finite:
+        return [name, *values, worst.reason, ""]
+    composed = join([worst.composition, tag("span", f"{worst.relation}; {worst.accountant}", class_="who")])
+    own = [caveat for caveat in worst.caveats if caveat not in shared]
+    return [name, *values, composed, _caveat_list(own) if own else ""]
+
+
+def _caveat_list(caveats: Sequence[Caveat]) -> Markup:
+    return bullet_list(caveat.text for caveat in caveats)
 
 
 def _claims(run: Run) -> Markup:
@@ -81,20 +86,12 @@ def _claims(run: Run) -> Markup:
         return paragraph("No paper claims a number for this training.", class_="muted")
     rows = []
     for claim in run.claims:
-        cells = run.promised or run.spent or ()
-        mine = cell_of(cells, claim["unit"], claim["view"])
-        rows.append(
-            [
-                f"{claim['unit']} × {claim['view']}",
-                "∞" if claim["epsilon"] == "inf" else f"{claim['epsilon']:.4g}",
-                "–" if mine is None else epsilon_word(mine["epsilon"]),
-                claim["source"],
-                claim["difference"],
-            ]
-        )
+        mine = guarantee_of(run.promised or run.spent or (), claim.unit, claim.view)
+        verified = epsilon_text(None if mine is None else mine.epsilon)
+        rows.append([claim.name, claimed_text(claim.epsilon), verified, claim.source, claim.difference])
     headings = ["Of what × against whom", "ε claimed", "ε verified", "Claimed by", "Why they differ"]
     return table("What the paper claims for the whole training, beside what holds", headings, rows, class_="wide stack")
 
 
-def _terms() -> Markup:
-    return listing([join([tag("strong", word), f": {words}"]) for word, words in TERMS])
+def _glossary() -> Markup:
+    return bullet_list([join([tag("strong", word), f": {explained}"]) for word, explained in GLOSSARY])

@@ -20,13 +20,13 @@ Attribute = str | int | float | bool | None
 
 def tag(name: str, /, *children: str | None, **attributes: Attribute) -> Markup:
     """An element. `class_` is `class`, `aria_label` is `aria-label`; None and False leave an attribute out."""
-    words = [name]
+    parts = [name]
     for key, value in attributes.items():
         if value is None or value is False:
             continue
         key = key.rstrip("_").replace("_", "-")
-        words.append(key if value is True else f'{key}="{escape(_attribute(value), quote=True)}"')
-    opened = f"<{' '.join(words)}>"
+        parts.append(key if value is True else f'{key}="{escape(_attribute(value), quote=True)}"')
+    opened = f"<{' '.join(parts)}>"
     if name in VOID:
         return Markup(opened)
     return Markup(f"{opened}{join(children)}</{name}>")
@@ -47,18 +47,18 @@ def paragraph(*children: str, class_: str | None = None) -> Markup:
     return tag("p", *children, class_=class_)
 
 
-def listing(items: Iterable[str], class_: str | None = None) -> Markup:
+def bullet_list(items: Iterable[str], class_: str | None = None) -> Markup:
     return tag("ul", *(tag("li", item) for item in items), class_=class_)
 
 
 def callout(kind: str, title: str, *children: str) -> Markup:
     """A remark that must not be overlooked: `good`, `note`, `warn` or `bad`. Its title says so without the colour."""
-    words = [paragraph(child) if not isinstance(child, Markup) else child for child in children]
-    return tag("div", tag("p", title, class_="callout-title"), *words, class_=f"callout {kind}", role="note")
+    content = [child if isinstance(child, Markup) else paragraph(child) for child in children]
+    return tag("div", tag("p", title, class_="callout-title"), *content, class_=f"callout {kind}", role="note")
 
 
-def details(summary: str, *children: str) -> Markup:
-    return tag("details", tag("summary", summary), *children)
+def details(title: str, *children: str) -> Markup:
+    return tag("details", tag("summary", title), *children)
 
 
 def table(

@@ -1,4 +1,4 @@
-"""The course of trainings: one panel for everything that their rounds tell."""
+"""How trainings went: one panel for everything that their rounds tell."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fedveil.core.errors import FedveilError
-from fedveil.report.plots.comparison import MARKERS, legend_below, new_figure, plain_ticks, spans_a_decade, style, tidy
-
-Event = Mapping[str, Any]
+from fedveil.report.plots.figures import (
+    legend_below,
+    line_style,
+    marker_of,
+    new_figure,
+    plain_ticks,
+    spans_a_decade,
+    tidy,
+)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What is drawn together: `lines` maps a key of the events to how its line is told apart, with words for it."""
+    """What is drawn together: `lines` are keys of the events, each with its line style and its label."""
 
     title: str
     up: str
-    lines: tuple[tuple[str, Any, str], ...]  # key, line style, words
+    lines: tuple[tuple[str, Any, str], ...]  # key, line style, label
     total: bool = False  # add up over the rounds
     logarithmic: bool = False  # if the values span more than a decade
 
@@ -68,12 +74,7 @@ PANELS = (
 )
 
 
-def draw_course(path: Path, title: str, runs: Sequence[Mapping[str, Any]]) -> None:
-    """`course_figure` as a file."""
-    course_figure(title, runs).savefig(path)
-
-
-def course_figure(title: str, runs: Sequence[Mapping[str, Any]]) -> Figure:
+def draw_training_panels(path: Path, title: str, runs: Sequence[Mapping[str, Any]]) -> Figure:
     """`runs` have a `name` and their `rounds`: events in order, whose keys may be missing or None.
 
     A panel is drawn where at least one run has something for it.
@@ -93,10 +94,10 @@ def course_figure(title: str, runs: Sequence[Mapping[str, Any]]) -> Figure:
     for axes, panel in zip(grid, panels, strict=False):
         _draw_panel(axes, panel, runs)
     handles = [
-        Line2D([], [], linewidth=2, marker=MARKERS[i % len(MARKERS)], markersize=5, **style(i))
-        for i in range(len(runs))
+        Line2D([], [], linewidth=2, marker=marker_of(i), markersize=5, **line_style(i)) for i in range(len(runs))
     ]
     legend_below(figure, handles, [run["name"] for run in runs])
+    figure.savefig(path)
     return figure
 
 
@@ -108,8 +109,8 @@ def _draw_panel(axes: Axes, panel: Panel, runs: Sequence[Mapping[str, Any]]) -> 
             points = _points(run["rounds"], key, panel.total)
             if not points:
                 continue
-            look = style(index) if dash == "-" else {**style(index), "linestyle": dash}
-            marked: dict[str, Any] = {"marker": MARKERS[index % len(MARKERS)], "markersize": 4.5}
+            look = line_style(index) if dash == "-" else {**line_style(index), "linestyle": dash}
+            marked: dict[str, Any] = {"marker": marker_of(index), "markersize": 4.5}
             marked["markevery"] = max(1, len(points) // 8)
             axes.plot(*zip(*points, strict=True), linewidth=1.8, **look, **(marked if dash == "-" else {}))
             values += [value for _, value in points]
@@ -118,12 +119,12 @@ def _draw_panel(axes: Axes, panel: Panel, runs: Sequence[Mapping[str, Any]]) -> 
     if panel.logarithmic and spans_a_decade(values):
         axes.set_yscale("log")
         plain_ticks(axes, "y")
-    words = [(dash, words) for _, dash, words in present if words]
+    labels = [(dash, label) for _, dash, label in present if label]
     if len(present) > 1:
-        lines = [Line2D([], [], color="0.3", linestyle=dash, linewidth=1.8) for dash, _ in words]
+        lines = [Line2D([], [], color="0.3", linestyle=dash, linewidth=1.8) for dash, _ in labels]
         axes.legend(
             lines,
-            [word for _, word in words],
+            [label for _, label in labels],
             loc="upper center",
             bbox_to_anchor=(0.5, -0.2),
             frameon=False,
@@ -131,7 +132,7 @@ def _draw_panel(axes: Axes, panel: Panel, runs: Sequence[Mapping[str, Any]]) -> 
         )
 
 
-def _points(rounds: Sequence[Event], key: str, total: bool = False) -> list[tuple[float, float]]:
+def _points(rounds: Sequence[Mapping[str, Any]], key: str, total: bool = False) -> list[tuple[float, float]]:
     """(rounds done, value) where the value is there; added up and in megabytes if `total`."""
     known = [event for event in rounds if isinstance(event.get(key), int | float)]
     across = [float(event["round"] + 1) for event in known]

@@ -1,87 +1,62 @@
-"""Guarantees in words and pictures, from the same tables that `--json` prints."""
+"""Guarantees and claims as lines for a terminal."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
-from fedveil.core.words import LEAKED, rounded_up
-
-Cell = Mapping[str, Any]
+from fedveil.core.guarantee import Caveat, Claim, Guarantee, cell_name
+from fedveil.core.types import Unit, View
+from fedveil.report.model.number_texts import claimed_text, epsilon_text
 
 
-def table_lines(title: str, guarantees: Sequence[Cell]) -> list[str]:
+def table_lines(title: str, guarantees: Sequence[Guarantee]) -> list[str]:
     """One line per cell; caveats that all cells share are said once, below."""
-    if all(cell["epsilon"] == "inf" for cell in guarantees):
-        reasons = dict.fromkeys(cell["reason"] for cell in guarantees)
+    if not any(guarantee.finite for guarantee in guarantees):
+        reasons = dict.fromkeys(guarantee.reason for guarantee in guarantees)
         return [f"{title}: nothing is guaranteed to anyone (ε = ∞ in every cell): {'; '.join(reasons)}"]
-    shared = [caveat for caveat in guarantees[0]["caveats"] if all(caveat in cell["caveats"] for cell in guarantees)]
-    lines = [f"{title} (δ = {guarantees[0]['delta']:g})"]
-    for cell in guarantees:
-        lines += [_line(cell, shared), *_secondary(cell)]
-    return lines + [f"  · {caveat}" for caveat in shared]
+    shared = [
+        caveat for caveat in guarantees[0].caveats if all(caveat in guarantee.caveats for guarantee in guarantees)
+    ]
+    lines = [f"{title} (δ = {guarantees[0].delta:g})"]
+    for guarantee in guarantees:
+        lines += [_line(guarantee, shared), *_secondary(guarantee)]
+    return lines + [f"  · {caveat.text}" for caveat in shared]
 
 
-def _line(cell: Cell, shared: Sequence[str]) -> str:
-    if cell["epsilon"] == "inf":
-        value, words = "ε = ∞", [cell["reason"]]
+def _line(guarantee: Guarantee, shared: Sequence[Caveat]) -> str:
+    """What voids an ε stands right behind it, before what was composed."""
+    if not guarantee.finite:
+        value, parts = "ε = ∞", [guarantee.reason]
     else:
-        own = [caveat for caveat in cell["caveats"] if caveat not in shared]
-        leaks = [caveat for caveat in own if caveat.startswith(LEAKED)]
-        value = f"ε = {rounded_up(cell['epsilon'])}"
-        words = [*leaks, cell["composition"], cell["relation"], cell["accountant"]]
-        words += [caveat for caveat in own if caveat not in leaks]
-    return f"  {cell['unit']:7}× {cell['view']:10} {value:12} {'; '.join(words)}"
+        own = [caveat for caveat in guarantee.caveats if caveat not in shared]
+        value = f"ε = {epsilon_text(guarantee.epsilon)}"
+        parts = [caveat.text for caveat in own if caveat.kind.voids]
+        parts += [guarantee.composition, str(guarantee.relation), guarantee.accountant]
+        parts += [caveat.text for caveat in own if not caveat.kind.voids]
+    return f"  {guarantee.unit:7}× {guarantee.view:10} {value:12} {'; '.join(parts)}"
 
 
-def _secondary(cell: Cell) -> list[str]:
+def _secondary(guarantee: Guarantee) -> list[str]:
     return [
-        f"  {'':19} ε = {rounded_up(float(other['epsilon'])):8} {other['accountant']}: {other['note']}"
-        for other in cell.get("secondary", ())
+        f"  {'':19} ε = {epsilon_text(other.epsilon):8} {other.accountant}: {other.note}"
+        for other in guarantee.secondary
     ]
 
 
-def client_lines(own: Mapping[str, Any]) -> list[str]:
+def client_lines(unit: Unit, view: View, epsilons: Sequence[float]) -> list[str]:
     """Each client's own spending, as far as a few numbers can tell."""
-    values = sorted(math.inf if value == "inf" else value for value in own["epsilon"])
-    middle, untouched = values[len(values) // 2], sum(value == 0 for value in values)
+    values = sorted(epsilons)
+    least, median, most = (epsilon_text(values[place]) for place in (0, len(values) // 2, -1))
+    untouched = sum(value == 0 for value in values)
     return [
-        f"clients' own {own['unit']} × {own['view']}: least ε = {rounded_up(values[0])}, median {rounded_up(middle)},"
-        f" most {rounded_up(values[-1])}; {untouched} of {len(values)} have spent nothing"
+        f"clients' own {cell_name(unit, view)}: least ε = {least}, median {median}, most {most};"
+        f" {untouched} of {len(values)} have spent nothing"
     ]
 
 
-def claim_lines(claims: Sequence[Cell]) -> list[str]:
+def claim_lines(claims: Sequence[Claim]) -> list[str]:
     """What the papers say, never without the difference."""
     return [
-        f"claimed: {claim['unit']} × {claim['view']} ε = {_claimed(claim)} ({claim['source']}). {claim['difference']}"
+        f"claimed: {claim.name} ε = {claimed_text(claim.epsilon)} ({claim.source}). {claim.difference}"
         for claim in claims
     ]
-
-
-def _claimed(claim: Cell) -> str:
-    return "∞" if claim["epsilon"] == "inf" else f"{claim['epsilon']:.4g}"
-
-
-def draw_curves(path: Path, rounds: Sequence[int], curves: Mapping[str, Sequence[float]], title: str) -> None:
-    """ε over rounds, one line per cell of the table that is finite; what is ∞ is named below."""
-    figure = Figure(figsize=(8, 5), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    shown = {label: values for label, values in curves.items() if any(map(math.isfinite, values))}
-    hidden = [label for label in curves if label not in shown]
-    styles = ("-", "--", "-.", ":")
-    for index, (label, values) in enumerate(shown.items()):
-        axes.plot(rounds, values, styles[index % len(styles)], linewidth=2, label=label)
-    axes.set(xlabel="rounds", ylabel="ε", title=title, yscale="log" if shown else "linear")
-    axes.grid(alpha=0.3)
-    if shown:
-        axes.legend(frameon=False)
-    if hidden:
-        axes.annotate(f"ε = ∞: {', '.join(hidden)}", (0, -0.16), xycoords="axes fraction", fontsize=8)
-    figure.savefig(path)

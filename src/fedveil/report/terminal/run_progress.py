@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fedveil.report.terminal.live_reporter import LiveReporter
 
 
 class Reporter(Protocol):
@@ -20,7 +21,7 @@ class Reporter(Protocol):
     def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None: ...
 
 
-class Silent:
+class SilentReporter:
     """For the Python API and for tests."""
 
     def begin(self, title: str, rounds: int, done: int) -> None: ...
@@ -30,51 +31,34 @@ class Silent:
     def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None: ...
 
 
-class ConsoleReporter:
+class ConsoleReporter(LiveReporter):
     """Live on a terminal; otherwise one plain line every few seconds, and always for the first and last round."""
 
     def __init__(self, console: Console, every_seconds: float = 5.0) -> None:
-        self._console, self._every = console, every_seconds
-        self._begun = self._spoke = time.monotonic()
+        super().__init__(
+            console,
+            every_seconds,
+            TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
         self._first = 0
-        self._progress: Progress | None = None
-        if console.is_terminal:
-            self._progress = Progress(
-                TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
-                BarColumn(),
-                TextColumn("{task.description}"),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(),
-                console=console,
-            )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         self._begun, self._first = time.monotonic(), done
-        self._console.print(title, highlight=False, soft_wrap=True, markup=False)
-        if self._progress is not None:
-            self._task = self._progress.add_task("training", total=rounds, completed=done)
-            self._progress.start()
+        self._say(title)
+        self._start_bar("training", rounds, done)
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+        self._say(text)
 
     def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
-        words = f"loss {loss:.4f}" if accuracy is None else f"accuracy {accuracy:.4f}  loss {loss:.4f}"
-        if self._progress is not None:
-            self._progress.update(self._task, completed=done, description=words)
-            return
-        now = time.monotonic()
-        if now - self._spoke >= self._every or done in (self._first + 1, rounds):
-            self._spoke = now
-            left = (now - self._begun) / max(done - self._first, 1) * (rounds - done)
-            self._console.print(f"round {done}/{rounds}  {words}  {left:.0f} s left", highlight=False)
+        measured = f"loss {loss:.4f}" if accuracy is None else f"accuracy {accuracy:.4f}  loss {loss:.4f}"
+        self._move_bar(completed=done, description=measured)
+        left = self._time_for(done - self._first, rounds - done)
+        self._say_sometimes(
+            f"round {done}/{rounds}  {measured}  {left:.0f} s left", at_once=done in (self._first + 1, rounds)
+        )

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedveil.core.words import LEAKED, rounded_up
+from fedveil.core.guarantee import Relation, cell_name
+from fedveil.core.types import Unit, View
+from fedveil.report.model.number_texts import claimed_text, deltas_text, epsilon_text, setting_text
 
-Row = Mapping[str, Any]
+RunRow = Mapping[str, Any]
+"""Repeated runs of one spec, ready for JSON. `void` says that the row's ε can't be relied on as they stand; `caveats`
+are the texts that must be read with them. `epsilon` has for each cell `spent`, `promised` (a number, "inf" or None) and
+the `relation`, None where nothing is promised; `claimed` has the papers' claims."""
 
 
-def comparison_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+def comparison_table(rows: Sequence[RunRow]) -> tuple[list[str], list[list[str]]]:
     """One line per method."""
     headings = ["method", "accuracy", "best", "rounds", *_epsilon_headings(rows), "claimed ε", "seconds"]
     return headings, [[row["method"], *_measured(row), *_epsilons(row), _claimed(row), _seconds(row)] for row in rows]
 
 
-def sweep_table(keys: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+def sweep_table(keys: Sequence[str], rows: Sequence[RunRow]) -> tuple[list[str], list[list[str]]]:
     """One line per point of the grid."""
     headings = [*keys, "accuracy", "best", "rounds", *_epsilon_headings(rows), "runs", "seconds"]
     return headings, [
         [
-            *(value_word(row["point"][key]) for key in keys),
+            *(setting_text(row["point"][key]) for key in keys),
             *_measured(row),
             *_epsilons(row),
             str(row["runs"]),
@@ -35,51 +39,39 @@ def sweep_table(keys: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], li
     ]
 
 
-def deltas_word(rows: Sequence[Row]) -> str:
-    """δ, or all that there are: then each row's ε is at its own."""
-    return ", ".join(f"{delta:g}" for delta in dict.fromkeys(row["delta"] for row in rows))
-
-
-def explanation(rows: Sequence[Row]) -> list[str]:
+def explanation(rows: Sequence[RunRow]) -> list[str]:
     """What the columns mean, for below the table."""
-    words = []
+    remarks = []
     if any(row["deviation"] is not None for row in rows):
-        words.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
-    words.append(
-        f"ε at δ = {deltas_word(rows)}: spent (the most of any client and seed) of promised; a record or client is"
+        remarks.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
+    remarks.append(
+        f"ε at δ = {deltas_text(rows)}: spent (the most of any client and seed) of promised; a record or client is"
         " added or removed, or replaced where it says so"
     )
-    words.append("every ε is that of one run alone; all runs on the same records together cost more")
-    words += _caveats(rows)
+    remarks.append("every ε is that of one run alone; all runs on the same records together cost more")
+    remarks += _caveats(rows)
     rejected, updates = (sum(row[key] for row in rows) for key in ("rejected", "rejected_updates"))
     if rejected or updates:
-        words.append(f"{rejected:,} examples and {updates:,} updates were not finite and counted as zero")
-    return words
+        remarks.append(f"{rejected:,} examples and {updates:,} updates were not finite and counted as zero")
+    return remarks
 
 
-def _caveats(rows: Sequence[Row]) -> list[str]:
+def _caveats(rows: Sequence[RunRow]) -> list[str]:
     """What must be said of the rows' ε, and of which rows where it is not all of them."""
-    found = []
-    for caveat in dict.fromkeys(caveat for row in rows for caveat in row["caveats"]):
-        mine = [_name(row) for row in rows if caveat in row["caveats"]]
-        found.append(caveat if len(mine) == len(rows) else f"{', '.join(mine)}: {caveat}")
-    return found
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        for text in dict.fromkeys(row["caveats"]):
+            names.setdefault(text, []).append(_name(row))
+    return [text if len(mine) == len(rows) else f"{', '.join(mine)}: {text}" for text, mine in names.items()]
 
 
-def _name(row: Row) -> str:
+def _name(row: RunRow) -> str:
     if "point" not in row:
         return str(row["method"])
-    return " ".join(f"{key}={value_word(value)}" for key, value in row["point"].items())
+    return " ".join(f"{key}={setting_text(value)}" for key, value in row["point"].items())
 
 
-def value_word(value: Any) -> str:
-    """A setting's value, short."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _measured(row: Row) -> list[str]:
+def _measured(row: RunRow) -> list[str]:
     if row["accuracy"] is None:
         return ["failed", "–", "–"]
     spread = f" ± {row['deviation']:.4f}" if row["deviation"] is not None else ""
@@ -88,39 +80,36 @@ def _measured(row: Row) -> list[str]:
     return [f"{row['accuracy']:.4f}{spread}", f"{row['best']:.4f}", str(row["rounds"])]
 
 
-def _epsilon_headings(rows: Sequence[Row]) -> list[str]:
+def _epsilon_headings(rows: Sequence[RunRow]) -> list[str]:
     return [f"ε {cell}" for cell in rows[0]["epsilon"]]
 
 
-def _epsilons(row: Row) -> list[str]:
+def _epsilons(row: RunRow) -> list[str]:
     """Marked where they can't be relied on: a number is read without what stands below the table."""
-    leaked = any(caveat.startswith(LEAKED) for caveat in row["caveats"])
-    return [_spent_of_promised(values, leaked) for values in row["epsilon"].values()]
+    return [_spent_of_promised(values, row["void"]) for values in row["epsilon"].values()]
 
 
-def _spent_of_promised(values: Mapping[str, Any], leaked: bool) -> str:
-    spent, promised = epsilon_or_dash(values["spent"]), epsilon_or_dash(values["promised"])
-    words = spent if spent == promised else f"{spent} of {promised}"
-    if values["relation"] == "replace-one":
-        words += ", replaced"
-    return f"{words} (NOT private)" if leaked and values["relation"] is not None else words
+def _spent_of_promised(values: Mapping[str, Any], void: bool) -> str:
+    spent, promised = epsilon_text(values["spent"]), epsilon_text(values["promised"])
+    text = spent if spent == promised else f"{spent} of {promised}"
+    if values["relation"] == Relation.REPLACE_ONE:
+        text += ", replaced"
+    return f"{text} (NOT private)" if void and values["relation"] is not None else text
 
 
-def epsilon_or_dash(value: float | str | None) -> str:
-    """A certified ε, rounded up; a dash where there is none."""
-    return "–" if value is None else rounded_up(float(value))
-
-
-def _claimed(row: Row) -> str:
+def _claimed(row: RunRow) -> str:
     """Cells for which the paper claims the same ε are named together."""
     cells: dict[str, list[str]] = {}
     for claim in row["claimed"]:
-        value = "∞" if claim["epsilon"] == "inf" else f"{claim['epsilon']:.4g}"
-        cells.setdefault(value, []).append(f"{claim['unit']} × {claim['view']}")
+        cells.setdefault(claimed_text(claim["epsilon"]), []).append(_claim_name(claim))
     return "; ".join(f"{value} ({', '.join(names)})" for value, names in cells.items()) or "–"
 
 
-def _seconds(row: Row) -> str:
+def _claim_name(claim: Mapping[str, Any]) -> str:
+    return cell_name(Unit(claim["unit"]), View(claim["view"]))
+
+
+def _seconds(row: RunRow) -> str:
     return "–" if row["seconds"] is None else f"{row['seconds']:.1f}"
 
 
@@ -148,12 +137,12 @@ def markdown_text(headings: Sequence[str], lines: Sequence[Sequence[str]], remar
     return "\n".join([table, *(["", *(f"- {remark}" for remark in remarks)] if remarks else []), ""])
 
 
-def csv_text(rows: Sequence[Row]) -> str:
+def csv_text(rows: Sequence[RunRow]) -> str:
     """Every number in full, one line per row; infinite ones are `inf`, missing ones are empty."""
     return flat_csv([_flat(row) for row in rows])
 
 
-def flat_csv(flat: Sequence[Row]) -> str:
+def flat_csv(flat: Sequence[RunRow]) -> str:
     """The same for rows without anything inside them."""
     headings = list(dict.fromkeys(key for row in flat for key in row))
     text = io.StringIO()
@@ -163,21 +152,21 @@ def flat_csv(flat: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def _flat(row: Row) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flat(row: RunRow) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
     for key, value in row.items():
         if key == "point":
-            found |= {
-                name: setting if isinstance(setting, int | float) else value_word(setting)
+            flat |= {
+                name: setting if isinstance(setting, int | float) else setting_text(setting)
                 for name, setting in value.items()
             }
         elif key == "epsilon":
             for cell, values in value.items():
-                found |= {f"epsilon {cell} {kind}": number for kind, number in values.items()}
+                flat |= {f"epsilon {cell} {kind}": number for kind, number in values.items()}
         elif key == "caveats":
-            found[key] = "; ".join(value)
+            flat[key] = "; ".join(value)
         elif key == "claimed":
-            found |= {f"claimed {claim['unit']} × {claim['view']}": claim["epsilon"] for claim in value}
+            flat |= {f"claimed {_claim_name(claim)}": claim["epsilon"] for claim in value}
         else:
-            found[key] = "" if isinstance(value, float) and math.isnan(value) else value
-    return found
+            flat[key] = "" if isinstance(value, float) and math.isnan(value) else value
+    return flat

@@ -1,4 +1,4 @@
-"""From numbers to places on a chart. Pure, and safe for whatever a run can measure: nothing, one point, ∞, NaN."""
+"""From numbers to places on a chart, for whatever a run can measure: nothing, one point, ∞, NaN."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-Point = tuple[float, float]
+ChartPoint = tuple[float, float]
 
-MOST = 1e150
+LARGEST_DRAWN = 1e150
 """Beyond this a number is as good as infinite, and differences of such numbers would be."""
 
 
 def drawable(value: float) -> bool:
-    return abs(value) < MOST
+    return abs(value) < LARGEST_DRAWN
 
 
-def finite(points: Sequence[Point]) -> list[Point]:
+def finite_points(points: Sequence[ChartPoint]) -> list[ChartPoint]:
     """What can be drawn."""
     return [(float(x), float(y)) for x, y in points if drawable(x) and drawable(y)]
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """Values from `low` to `high` on places from `start` to `end`, with the values that are marked."""
 
     low: float
@@ -42,14 +42,16 @@ class Scale:
         return self.start + share * (self.end - self.start)
 
 
-def linear(values: Sequence[float], start: float, end: float, *, zero: bool = False, whole: bool = False) -> Scale:
+def linear_scale(
+    values: Sequence[float], start: float, end: float, *, zero: bool = False, whole: bool = False
+) -> AxisScale:
     """Round numbers around the values; from 0 if `zero`; marks at whole numbers only if `whole`."""
     known = [value for value in values if drawable(value)] or [0.0, 1.0]
     low, high = min(known), max(known)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if high - low <= 1e-9 * max(abs(low), abs(high), 1 / MOST):
-        room = 0.5 * abs(low) if abs(low) > 1 / MOST else 0.5
+    if high - low <= 1e-9 * max(abs(low), abs(high), 1 / LARGEST_DRAWN):
+        room = 0.5 * abs(low) if abs(low) > 1 / LARGEST_DRAWN else 0.5
         low, high = (0.0, high + room) if zero and low >= 0 else (low - room, high + room)
     step = _step((high - low) / 5)
     if whole:
@@ -58,18 +60,18 @@ def linear(values: Sequence[float], start: float, end: float, *, zero: bool = Fa
     if last <= first:
         last = first + 1
     ticks = tuple(number * step for number in range(first, last + 1))
-    return Scale(ticks[0], ticks[-1], start, end, ticks)
+    return AxisScale(ticks[0], ticks[-1], start, end, ticks)
 
 
-def spread(values: Sequence[float], start: float, end: float) -> Scale:
+def spread_scale(values: Sequence[float], start: float, end: float) -> AxisScale:
     """Logarithmic where all values are positive and span more than a decade, else linear from 0."""
     known = [value for value in values if drawable(value)]
-    if not known or min(known) < 1 / MOST or max(known) < 10 * min(known):
-        return linear(values, start, end, zero=True)
+    if not known or min(known) < 1 / LARGEST_DRAWN or max(known) < 10 * min(known):
+        return linear_scale(values, start, end, zero=True)
     first, last = math.floor(math.log10(min(known)) + 1e-9), math.ceil(math.log10(max(known)) - 1e-9)
     every = max(1, math.ceil((last - first) / 6))
     ticks = tuple(10.0**power for power in range(first, last + 1, every))
-    return Scale(10.0**first, 10.0**last, start, end, ticks, logarithmic=True)
+    return AxisScale(10.0**first, 10.0**last, start, end, ticks, logarithmic=True)
 
 
 def _step(rough: float) -> float:
@@ -78,8 +80,8 @@ def _step(rough: float) -> float:
     return next((power * factor for factor in (1, 2, 5) if power * factor >= rough * (1 - 1e-9)), power * 10)
 
 
-def number(value: float) -> str:
-    """A mark's words: short, without needless zeros; thousands are grouped."""
+def number_text(value: float) -> str:
+    """Short, without needless zeros; thousands are grouped."""
     if not math.isfinite(value):
         return "∞" if value > 0 else str(value)
     if value == 0:
@@ -91,7 +93,7 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def chosen(count: int, most: int) -> list[int]:
+def evenly_chosen(count: int, most: int) -> list[int]:
     """At most `most` of `count` places, evenly, the first and the last among them."""
     if count <= most:
         return list(range(count))

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from page_facts import Page
 
-from fedveil.report.page.chart import Chart, Line, bar_chart, line_chart
-from fedveil.report.page.scale import chosen, finite, linear, number, spread
+from fedveil.report.page.axis_scales import (
+    AxisScale,
+    evenly_chosen,
+    finite_points,
+    linear_scale,
+    number_text,
+    spread_scale,
+)
+from fedveil.report.page.svg_charts import Chart, Line, bar_chart, line_chart
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 VALUES = st.lists(ANY, max_size=30)
@@ -19,7 +26,7 @@ VALUES = st.lists(ANY, max_size=30)
 
 @given(VALUES, st.booleans(), st.booleans())
 def test_a_linear_scale_holds_every_drawable_value(values: list[float], zero: bool, whole: bool) -> None:
-    scale = linear(values, 200, 10, zero=zero, whole=whole)
+    scale = linear_scale(values, 200, 10, zero=zero, whole=whole)
     check(scale, values)
     if whole:
         assert all(tick == round(tick) for tick in scale.ticks)
@@ -27,12 +34,11 @@ def test_a_linear_scale_holds_every_drawable_value(values: list[float], zero: bo
 
 @given(VALUES)
 def test_a_spread_scale_holds_every_drawable_value(values: list[float]) -> None:
-    check(spread(values, 200, 10), values)
+    check(spread_scale(values, 200, 10), values)
 
 
-def check(scale: object, values: list[float]) -> None:
-    assert callable(scale)
-    low, high, ticks = (getattr(scale, name) for name in ("low", "high", "ticks"))
+def check(scale: AxisScale, values: list[float]) -> None:
+    low, high, ticks = scale.low, scale.high, scale.ticks
     assert math.isfinite(low)
     assert math.isfinite(high)
     assert low < high
@@ -49,14 +55,14 @@ def check(scale: object, values: list[float]) -> None:
 
 @given(st.lists(st.floats(min_value=0.001, max_value=1e6), min_size=2, max_size=20))
 def test_larger_values_stand_higher(values: list[float]) -> None:
-    for scale in (linear(values, 200, 10), spread(values, 200, 10)):
+    for scale in (linear_scale(values, 200, 10), spread_scale(values, 200, 10)):
         places = [scale(value) for value in sorted(values)]
         assert places == sorted(places, reverse=True)
 
 
 @given(st.integers(0, 5000), st.integers(2, 50))
 def test_chosen_places_are_few_and_hold_both_ends(count: int, most: int) -> None:
-    places = chosen(count, most)
+    places = evenly_chosen(count, most)
     assert len(places) <= most
     assert places == sorted(set(places))
     if count:
@@ -66,7 +72,7 @@ def test_chosen_places_are_few_and_hold_both_ends(count: int, most: int) -> None
 
 @given(ANY)
 def test_every_number_has_short_words(value: float) -> None:
-    assert 0 < len(number(value)) <= 12
+    assert 0 < len(number_text(value)) <= 12
 
 
 @given(st.lists(st.tuples(st.integers(0, 100).map(float), ANY), max_size=40), st.booleans(), ANY)
@@ -87,7 +93,7 @@ def test_every_chart_is_sound_html_with_places_inside_the_picture(
     html = line_chart(chart)
     Page(html)
     assert not re.search(r'="-?(nan|inf)', html)
-    if finite(points):
+    if finite_points(points):
         assert 'role="img"' in html
         for x, y in re.findall(r'cx="(.*?)" cy="(.*?)"', html):
             assert 0 <= float(x) <= 440

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedveil.report.model.number_texts import epsilon_text
 from fedveil.report.model.run_facts import Clients, Options, Run
-from fedveil.report.page.chart import Chart, Line, bar_chart, line_chart
+from fedveil.report.page.axis_scales import ChartPoint
+from fedveil.report.page.guarantee_sentences import nothing_promised
 from fedveil.report.page.markup import Markup, join, paragraph, table, tag
-from fedveil.report.page.scale import Point
-from fedveil.report.page.sentences import epsilon_word
+from fedveil.report.page.svg_charts import Chart, Line, bar_chart, line_chart
 
 MOST_CLIENTS = 50
 """Up to so many have a row each; more are told in groups."""
@@ -19,7 +20,7 @@ MOST_GROUPS = 12
 RAW = "Computed from raw data: not covered by the guarantee, not for release."
 
 
-def points(rounds: Sequence[Mapping[str, Any]], key: str) -> list[Point]:
+def _points(rounds: Sequence[Mapping[str, Any]], key: str) -> list[ChartPoint]:
     """(rounds done, value) wherever a round tells it."""
     return [
         (event["round"] + 1, float(event[key]))
@@ -28,22 +29,22 @@ def points(rounds: Sequence[Mapping[str, Any]], key: str) -> list[Point]:
     ]
 
 
-def course(run: Run, options: Options, name: str) -> Markup:
+def training_section(run: Run, options: Options, name: str) -> Markup:
     """The charts."""
-    if not run.rounds and not run.course:
+    if not run.rounds and not run.epsilon_lines:
         return paragraph("No round has been published yet, so there is nothing to draw.")
     charts = [line_chart(chart) for chart in _charts(run, options, name) if any(line.points for line in chart.lines)]
-    if run.cells is not None and all(cell["epsilon"] == "inf" for cell in run.cells):
-        words = paragraph("ε = ∞ from the first round on: nothing is promised to anybody, so there is nothing to draw.")
-        charts.insert(1, tag("figure", tag("figcaption", "ε over rounds"), words))
+    if nothing_promised(run.guarantees):
+        why = paragraph("ε = ∞ from the first round on: nothing is promised to anybody, so there is nothing to draw.")
+        charts.insert(1, tag("figure", tag("figcaption", "ε over rounds"), why))
     return join([tag("div", *charts, class_="charts"), *map(paragraph, run.clips)])
 
 
 def _charts(run: Run, options: Options, name: str) -> list[Chart]:
     of = run.rounds
     own = [
-        Line(words, points(of, key))
-        for key, words in (("own_accuracy", "clients' own tests"), ("personal_accuracy", "clients' own models"))
+        Line(label, _points(of, key))
+        for key, label in (("own_accuracy", "clients' own tests"), ("personal_accuracy", "clients' own models"))
     ]
     limit = None
     if run.budget is not None:
@@ -55,25 +56,27 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
             "Of the shared model, on validation records that no client trains on.",
             "rounds",
             "accuracy",
-            (Line("shared model", points(of, "accuracy")), *(line for line in own if line.points)),
+            (Line("shared model", _points(of, "accuracy")), *(line for line in own if line.points)),
         ),
         Chart(
             f"{name}-epsilon",
             "ε over rounds",
-            "Verified: spent by the client with the most." if run.course_spent else "Promised for so many rounds.",
+            "Verified: spent by the client with the most."
+            if run.epsilon_lines_spent
+            else "Promised for so many rounds.",
             "rounds",
             "ε",
-            tuple(Line(words, values) for words, values in run.course),
+            tuple(Line(line.name, line.points) for line in run.epsilon_lines),
             limit=limit,
             zero=True,
             logarithmic=True,
-            say=epsilon_word,
+            say=epsilon_text,
         ),
     ]
     if options.release:
         return charts
-    norms = [Line("mean over clients", points(of, "update_norm")), Line("largest", points(of, "largest_update_norm"))]
-    bound = Line("clipping bound", points(of, "bound"))
+    norms = [Line("mean over clients", _points(of, "update_norm")), Line("largest", _points(of, "largest_update_norm"))]
+    bound = Line("clipping bound", _points(of, "bound"))
     return [
         *charts,
         Chart(
@@ -91,7 +94,7 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
             f"Mean over clients. {RAW}",
             "rounds",
             "loss",
-            (Line("training loss", points(of, "train_loss")),),
+            (Line("training loss", _points(of, "train_loss")),),
             zero=True,
         ),
     ]
@@ -100,7 +103,7 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
 # Who took part
 
 
-def participation(run: Run, options: Options, name: str) -> Markup:
+def participation_section(run: Run, options: Options, name: str) -> Markup:
     """How often, and what each has left: a row for each of a few clients, groups of many."""
     if options.release:
         return paragraph(
@@ -113,7 +116,7 @@ def participation(run: Run, options: Options, name: str) -> Markup:
     total = len(who.rounds)
     never = sum(rounds == 0 for rounds in who.rounds)
     mean = sum(who.rounds) / max(total, 1)
-    words = (
+    how_often = (
         f"{total:,} clients; a client took part in {mean:.3g} rounds on average, {max(who.rounds)} at most;"
         f" {never:,} never did. Every attempt counts, also one that was never published."
     )
@@ -129,19 +132,19 @@ def participation(run: Run, options: Options, name: str) -> Markup:
         "Clients by rounds",
     )
     listed = _each(who) if total <= MOST_CLIENTS else _grouped(who, groups)
-    return join([paragraph(words), paragraph(who.rule), tag("div", chart, listed, class_="charts")])
+    return join([paragraph(how_often), paragraph(who.rule), tag("div", chart, listed, class_="charts")])
 
 
 def _groups(who: Clients) -> list[tuple[tuple[int, int], list[int]]]:
     """Clients by rounds taken part in, in at most a dozen groups of the same width, none left out in between."""
     most = max(who.rounds, default=0)
     width = math.ceil((most + 1) / MOST_GROUPS)
-    found: list[tuple[tuple[int, int], list[int]]] = [
+    groups: list[tuple[tuple[int, int], list[int]]] = [
         ((low, min(low + width - 1, most)), []) for low in range(0, most + 1, width)
     ]
     for client, rounds in enumerate(who.rounds):
-        found[rounds // width][1].append(client)
-    return found
+        groups[rounds // width][1].append(client)
+    return groups
 
 
 def _span(low: float, high: float) -> str:
@@ -149,20 +152,20 @@ def _span(low: float, high: float) -> str:
 
 
 def _epsilons(values: Sequence[float]) -> str:
-    low, high = (epsilon_word(value) for value in (min(values), max(values)))
+    low, high = (epsilon_text(value) for value in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 
 def _headings(who: Clients) -> list[str]:
-    found = [] if who.epsilon is None else [f"ε spent ({who.cell})"]
-    return found + ([] if who.left is None else ["rounds left"])
+    spent = [] if who.epsilon is None else [f"ε spent ({who.cell})"]
+    return spent + ([] if who.left is None else ["rounds left"])
 
 
 def _each(who: Clients) -> Markup:
     rows = []
     for client, rounds in enumerate(who.rounds):
         row = [f"client {client}", f"{who.records[client]:,}", str(rounds)]
-        row += [] if who.epsilon is None else [epsilon_word(who.epsilon[client])]
+        row += [] if who.epsilon is None else [epsilon_text(who.epsilon[client])]
         rows.append(row + ([] if who.left is None else [str(who.left[client])]))
     headings = ["client", "records", "rounds taken part in", *_headings(who)]
     return table("Each client", headings, rows, numbers=range(1, len(headings)))

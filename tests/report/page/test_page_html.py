@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_facts import Page, audit, cell, cells, make_run
+from page_facts import Page, audit, claim, guarantee, guarantees, make_run
 
-from fedveil.core.words import SCALED, rounded_down
-from fedveil.report.model.run_facts import Clients, Options, Run, Status
-from fedveil.report.page.page import POLICY, page
-from fedveil.report.page.sentences import odds, odds_words, promise_sentences
-from fedveil.report.page.style import DARK, LIGHT, READ_ON, stylesheet
+from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind, Relation
+from fedveil.core.rounding import rounded_down
+from fedveil.core.types import Unit, View
+from fedveil.report.model.run_facts import ENDED_EARLY, Clients, EpsilonLine, Options, Run, Status
+from fedveil.report.page.guarantee_sentences import odds, odds_words, promise_sentences
+from fedveil.report.page.html_page import POLICY, page_html
+from fedveil.report.page.stylesheet import DARK, LIGHT, READ_ON, stylesheet
 
+LEAKED = Caveat(CaveatKind.LEAKED_BOUND, "NOT private as it stands: the bound is read from the clients' norms")
 HOSTILE = """<script>alert("1")</script><img src=x onerror='alert(2)'>"""
 
 
 def shown(*runs: Run, **options: bool) -> str:
-    return page(runs or (make_run(),), Options(**options), made="today", version="0.1.0")
+    return page_html(runs or (make_run(),), Options(**options), made="today", version="0.1.0")
 
 
 def luminance(colour: str) -> float:
@@ -44,8 +48,8 @@ def test_colours_are_those_of_the_palettes_alone() -> None:
 
 def test_what_was_only_promised_is_not_called_spent() -> None:
     assert "Verified: spent by the client with the most" in shown(make_run())
-    assert "Verified: spent by the client with the most" not in shown(make_run(course_spent=False))
-    assert "Promised for so many rounds" in shown(make_run(course_spent=False))
+    assert "Verified: spent by the client with the most" not in shown(make_run(epsilon_lines_spent=False))
+    assert "Promised for so many rounds" in shown(make_run(epsilon_lines_spent=False))
 
 
 def test_hostile_words_stay_words() -> None:
@@ -57,10 +61,10 @@ def test_hostile_words_stay_words() -> None:
         spec=HOSTILE,
         problems=(HOSTILE,),
         clips=(HOSTILE,),
-        about={HOSTILE: HOSTILE},
-        spent=cells(1.5, composition=HOSTILE, caveats=[HOSTILE]),
-        claims=(cell("record", "server", 1.0, source=HOSTILE, difference=HOSTILE),),
-        course=((HOSTILE, ((1.0, 1.0), (2.0, 2.0))), ("other", ((1.0, 1.0),))),
+        environment={HOSTILE: HOSTILE},
+        spent=guarantees(1.5, math.inf, Caveat(CaveatKind.CONDITION, HOSTILE), composition=HOSTILE),
+        claims=(claim(1.0, source=HOSTILE, difference=HOSTILE),),
+        epsilon_lines=(EpsilonLine(HOSTILE, ((1.0, 1.0), (2.0, 2.0))), EpsilonLine("other", ((1.0, 1.0),))),
         budget=(1.0, HOSTILE),
     )
     for runs in ((run,), (run, run)):
@@ -147,18 +151,18 @@ def test_a_few_clients_have_a_row_each() -> None:
 
 def row_of(html: str, *beginnings: str) -> list[str]:
     """The one row of the page's tables whose first cells begin so."""
-    (found,) = [
+    (only,) = [
         row
         for row in Page(html).rows
         if len(row) >= len(beginnings)
-        and all(cell.startswith(words) for cell, words in zip(row, beginnings, strict=False))
+        and all(cell.startswith(beginning) for cell, beginning in zip(row, beginnings, strict=False))
     ]
-    return found
+    return only
 
 
 def test_every_number_stands_in_its_own_column() -> None:
-    promised = (*cells(2.0)[:2], cell("record", "server", 7.5), *cells(2.0)[3:])
-    spent = (*cells(1.5)[:2], cell("record", "server", 3.5), *cells(1.5)[3:])
+    promised = (*guarantees(2.0)[:2], guarantee(Unit.RECORD, View.SERVER, 7.5), *guarantees(2.0)[3:])
+    spent = (*guarantees(1.5)[:2], guarantee(Unit.RECORD, View.SERVER, 3.5), *guarantees(1.5)[3:])
     html = shown(make_run(promised=promised, spent=spent))
     assert row_of(html, "record × server", "3.5", "7.5")[3].startswith("8 × Gaussian(z = 4)")
     assert row_of(html, "record × server", "0.2")[1:4] == ["0.2", "7.5", "a paper"]  # claimed, verified
@@ -170,8 +174,8 @@ def test_every_number_stands_in_its_own_column() -> None:
 
 
 def test_no_epsilon_is_printed_below_its_certificate() -> None:
-    course = (("record × server", ((1.0, 3.33313), (2.0, 7.74649))),)
-    html = shown(make_run(spent=cells(7.74649), course=course))
+    lines = (EpsilonLine("record × server", ((1.0, 3.33313), (2.0, 7.74649))),)
+    html = shown(make_run(spent=guarantees(7.74649), epsilon_lines=lines))
     assert html.count("7.747") > 4  # in sentences, tables, the chart's description, its dots and its numbers
     assert "7.746" not in html
     assert "3.334" in html
@@ -214,9 +218,9 @@ def test_a_seeded_run_is_called_not_private_first() -> None:
     assert text.index("take any noise off") < text.index("In short")
 
 
-@pytest.mark.parametrize("caveat", ["not private: seeded", "NOT private as it stands: the bound is read from norms"])
-def test_a_number_that_does_not_hold_is_never_put_into_odds(caveat: str) -> None:
-    void = cells(1.5, 1.0, caveats=[caveat])
+@pytest.mark.parametrize("caveat", [SEEDED, LEAKED])
+def test_a_number_that_does_not_hold_is_never_put_into_odds(caveat: Caveat) -> None:
+    void = guarantees(1.5, 1.0, caveat)
     for sentence in promise_sentences(void):
         assert "not private" in sentence
         assert "a guess" not in sentence
@@ -226,20 +230,20 @@ def test_a_number_that_does_not_hold_is_never_put_into_odds(caveat: str) -> None
 
 
 def test_a_bound_read_from_the_data_is_called_not_private() -> None:
-    leaked = "NOT private as it stands: the clipping bound is read from the clients' norms"
-    text = Page(shown(make_run(spent=cells(1.5, caveats=[leaked])))).text
+    text = Page(shown(make_run(spent=guarantees(1.5, math.inf, LEAKED)))).text
     assert text.index("not private as it stands") < text.index("In short")
-    assert text.index(leaked) < text.index("In short")
+    assert text.index(LEAKED.text) < text.index("In short")
 
 
 def test_copies_of_a_record_are_said_beside_the_short_table() -> None:
-    caveat = "speaks of one client's copy; records are copied: up to 9 clients hold the same one, together ε = 7"
-    text = Page(shown(make_run(spent=cells(1.5, caveats=[caveat])))).text
+    caveat = Caveat(CaveatKind.ONE_COPY, "speaks of one client's copy; up to 9 clients hold the same one")
+    text = Page(shown(make_run(spent=guarantees(1.5, math.inf, caveat)))).text
     assert "up to 9 clients hold the same one" in text[text.index("In short") : text.index("All of it rests on")]
 
 
 def test_features_scaled_by_all_records_are_said_beside_the_short_table() -> None:
-    text = Page(shown(make_run(spent=cells(1.5, caveats=[SCALED])), release=True)).text
+    caveat = Caveat(CaveatKind.SCALED, "features are scaled by the means of all records")
+    text = Page(shown(make_run(spent=guarantees(1.5, math.inf, caveat)), release=True)).text
     assert "Features are scaled by the means" in text[text.index("In short") : text.index("All of it rests on")]
 
 
@@ -251,7 +255,7 @@ def test_a_broken_audit_is_said_before_any_number() -> None:
 
 
 def test_infinite_cells_come_with_their_reason_in_words() -> None:
-    sentences = promise_sentences(cells(1.5, "inf"))
+    sentences = promise_sentences(guarantees(1.5, math.inf))
     assert len(sentences) == 2
     assert "ε = 1.5 at δ = 1e-5" in sentences[0]
     assert "against anybody" in sentences[0]
@@ -259,7 +263,7 @@ def test_infinite_cells_come_with_their_reason_in_words() -> None:
 
 
 def test_a_page_for_release_has_nothing_that_no_guarantee_covers() -> None:
-    """`experiment.report` hands over less; the page itself leaves out the rest even if it is there."""
+    """Whoever gathers the facts hands over less; the page itself leaves out the rest even if it is there."""
     text = Page(shown(release=True)).text
     assert "Made for release" in text
     for word in ("Training loss", "Size of the updates", "client 2", "Client 7", "How often clients took part"):
@@ -285,13 +289,13 @@ def test_where_there_is_no_attack_or_audit_the_command_for_it_stands() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"rounds": (), "course": (), "spent": None, "clients": None, "status": Status("unfinished", 0, 8, 0)},
+        {"rounds": (), "epsilon_lines": (), "spent": None, "clients": None, "status": Status("unfinished", 0, 8, 0)},
         {"promised": None, "spent": None, "clients": None, "parameters": None, "validation": None, "claims": ()},
-        {"promised": cells("inf"), "spent": cells("inf"), "course": (), "budget": None},
+        {"promised": guarantees(math.inf), "spent": guarantees(math.inf), "epsilon_lines": (), "budget": None},
         {"rounds": ({"event": "round", "round": 0, "accuracy": float("nan"), "update_norm": float("inf")},)},
-        {"audits": ({"unit": "record"},), "attacks": (replace(make_run().attacks[0], told={}),)},
+        {"attacks": (replace(make_run().attacks[0], success_rate=None, rmse=None, blind_rmse=None),)},
     ],
-    ids=["no rounds", "nothing known", "nothing promised", "not finite", "odd results"],
+    ids=["no rounds", "nothing known", "nothing promised", "not finite", "an attack without means"],
 )
 def test_whatever_is_missing_there_is_a_page(changes: dict[str, Any]) -> None:
     for options in ({}, {"release": True}):
@@ -309,8 +313,8 @@ def test_several_runs_begin_with_a_table_of_all() -> None:
 
 
 def test_an_epsilon_side_by_side_with_others_says_what_it_rests_on() -> None:
-    copied = cells(2.0, caveats=["speaks of one client's copy; 3 clients hold it"])
-    leaked = cells(3.0, relation="replace-one", caveats=["NOT private as it stands: the bound is read from the data"])
+    copied = guarantees(2.0, math.inf, Caveat(CaveatKind.ONE_COPY, "speaks of one client's copy; 3 clients hold it"))
+    leaked = guarantees(3.0, math.inf, LEAKED, relation=Relation.REPLACE_ONE)
     html = shown(
         make_run(name="plain"),
         make_run(name="copied", spent=None, promised=copied),
@@ -332,3 +336,13 @@ def test_odds_are_those_of_the_best_guess() -> None:
     assert odds(0.0, 0.5) == 0.75
     assert odds_words(1.0, 0.0) == "a guess is right at most 73.2 % of the time"  # rounded up
     assert "no useful protection" in odds_words(20.0, 1e-5)
+
+
+def test_a_run_that_ended_early_says_why() -> None:
+    text = Page(shown(make_run(status=Status("finished", 3, 8)))).text
+    assert f"It ended after 3 of 8 rounds: {ENDED_EARLY}." in text
+
+
+def test_an_audit_that_broke_the_promise_says_so_even_without_saying_where() -> None:
+    text = Page(shown(make_run(audits=(audit(holds=False),)))).text
+    assert "BROKEN: ε ≤ 1.5 was promised at δ = 1e-05, and more was shown; do not rely on this promise." in text

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fedveil.core.words import ONE_COPY, SEEDED
-from fedveil.report.model.run_facts import Cell, Options, Run
-from fedveil.report.page.attacks_and_audits import attacks, audits
-from fedveil.report.page.first_screen import badges, summary, warnings
-from fedveil.report.page.guarantee_section import guarantees
-from fedveil.report.page.markup import Markup, callout, join, listing, paragraph, table, tag
-from fedveil.report.page.sentences import cell_of, delta_word, epsilon_word, void
-from fedveil.report.page.style import stylesheet
-from fedveil.report.page.training_section import course, participation
+from fedveil.core.guarantee import SEEDED, CaveatKind, Guarantee, Relation, cell_name
+from fedveil.core.types import Unit, View
+from fedveil.report.model.number_texts import delta_text, epsilon_text
+from fedveil.report.model.run_facts import Options, Run
+from fedveil.report.page.evidence_sections import attack_section, audit_section
+from fedveil.report.page.first_screen import badges, first_screen, first_warnings
+from fedveil.report.page.guarantee_section import guarantee_section
+from fedveil.report.page.guarantee_sentences import guarantee_of
+from fedveil.report.page.markup import Markup, bullet_list, callout, details, join, paragraph, table, tag
+from fedveil.report.page.stylesheet import stylesheet
+from fedveil.report.page.training_sections import participation_section, training_section
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """The browser itself refuses whatever is not in the file."""
 
-SHOWN = (("record", "server"), ("record", "released"), ("client", "server"), ("client", "released"))
+COMPARED = tuple((unit, view) for unit in Unit for view in (View.SERVER, View.RELEASED))
+"""The cells that stand side by side where there is more than one run."""
 
 Section = tuple[str, str, Callable[[], Markup]]
+"""The end of its address, its title, and what makes it."""
 
 
-def page(runs: Sequence[Run], options: Options, *, made: str, version: str) -> str:
+def page_html(runs: Sequence[Run], options: Options, *, made: str, version: str) -> str:
     """The HTML of a report. `made` is when, `version` of which fedveil."""
     single = len(runs) == 1
     title = f"{runs[0].method} on {runs[0].data}" if single else f"{len(runs)} trainings side by side"
@@ -33,13 +37,13 @@ def page(runs: Sequence[Run], options: Options, *, made: str, version: str) -> s
             tag("p", "Privacy report", class_="kicker"),
             tag("h1", title),
             badges(runs[0]) if single else None,
-            paragraph(_about(runs), class_="muted"),
+            paragraph(_subtitle(runs), class_="muted"),
             _contents(runs),
         ),
         tag(
             "main",
             _notice(options),
-            *([_run(runs[0], options, 2, "run1")] if single else _several(runs, options)),
+            *([_run(runs[0], options, 2, "run1")] if single else _side_by_side(runs, options)),
             id="report",
         ),
         tag("footer", paragraph(f"Made by fedveil {version}, {made}. This file loads nothing from anywhere.")),
@@ -56,10 +60,10 @@ def page(runs: Sequence[Run], options: Options, *, made: str, version: str) -> s
     return "<!doctype html>\n" + tag("html", tag("head", *head), tag("body", *body), lang="en") + "\n"
 
 
-def _about(runs: Sequence[Run]) -> str:
+def _subtitle(runs: Sequence[Run]) -> str:
     if len(runs) > 1:
         return "What was trained, on whose data, and what each training guarantees to whom."
-    return f"Run {runs[0].name}" + (f", begun {runs[0].about['begun']}" if "begun" in runs[0].about else "")
+    return f"Run {runs[0].name}" + (f", begun {runs[0].environment['begun']}" if "begun" in runs[0].environment else "")
 
 
 def _notice(options: Options) -> Markup:
@@ -85,49 +89,49 @@ def _notice(options: Options) -> Markup:
 
 def _sections(run: Run, options: Options, level: int, name: str) -> list[Section]:
     return [
-        ("guarantees", "What is guaranteed", lambda: guarantees(run, options)),
-        ("course", "How the training went", lambda: course(run, options, name)),
-        ("clients", "Who took part, and what is left", lambda: participation(run, options, name)),
-        ("attacks", "Attacks: what could be stolen", lambda: attacks(run, options, level + 1)),
-        ("audits", "Audits: what an adversary could prove", lambda: audits(run, options)),
+        ("guarantees", "What is guaranteed", lambda: guarantee_section(run, options)),
+        ("training", "How the training went", lambda: training_section(run, options, name)),
+        ("clients", "Who took part, and what is left", lambda: participation_section(run, options, name)),
+        ("attacks", "Attacks: what could be stolen", lambda: attack_section(run, options, level + 1)),
+        ("audits", "Audits: what an adversary could prove", lambda: audit_section(run, options)),
         ("again", "How to reproduce it", lambda: _reproduce(run, options)),
     ]
 
 
 def _run(run: Run, options: Options, level: int, name: str) -> Markup:
-    """One run: its summary, then its sections. `level` is that of their headings."""
-    found = [
-        warnings(run, options),
+    """One run: its first screen, then its sections. `level` is that of their headings."""
+    parts = [
+        first_warnings(run),
         tag(
             "section",
             tag(f"h{level}", "In short", id=f"{name}-short"),
-            summary(run, options),
+            first_screen(run, options),
             aria_labelledby=f"{name}-short",
         ),
     ]
     for key, title, content in _sections(run, options, level, name):
         place = f"{name}-{key}"
-        found.append(tag("section", tag(f"h{level}", title, id=place), content(), aria_labelledby=place))
-    return join(found)
+        parts.append(tag("section", tag(f"h{level}", title, id=place), content(), aria_labelledby=place))
+    return join(parts)
 
 
-def _several(runs: Sequence[Run], options: Options) -> list[Markup]:
-    found = [tag("section", tag("h2", "Side by side", id="compare"), _compared(runs), aria_labelledby="compare")]
+def _side_by_side(runs: Sequence[Run], options: Options) -> list[Markup]:
+    sections = [tag("section", tag("h2", "Side by side", id="compare"), _compared(runs), aria_labelledby="compare")]
     for number, run in enumerate(runs, 1):
         name = f"run{number}"
         title = tag("h2", f"{run.name}: {run.method} on {run.data}", id=name)
-        found.append(
+        sections.append(
             tag("section", title, badges(run), _run(run, options, 3, name), class_="run", aria_labelledby=name)
         )
-    return found
+    return sections
 
 
 def _compared(runs: Sequence[Run]) -> Markup:
-    headings = ["run", "method", "data", "state", "accuracy", *(f"ε {unit} × {view}" for unit, view in SHOWN)]
+    headings = ["run", "method", "data", "state", "accuracy", *(f"ε {cell_name(*cell)}" for cell in COMPARED)]
     mixed = len({run.spent is None for run in runs}) > 1
     rows = []
     for number, run in enumerate(runs, 1):
-        cells = [cell_of(run.cells or (), unit, view) for unit, view in SHOWN]
+        compared = [guarantee_of(run.guarantees or (), unit, view) for unit, view in COMPARED]
         state = f"{run.status.published} of {run.status.planned} rounds"
         state = state if run.status.state == "finished" else f"unfinished, {state}"
         rows.append(
@@ -135,12 +139,12 @@ def _compared(runs: Sequence[Run]) -> Markup:
                 tag("a", run.name, href=f"#run{number}"),
                 run.method,
                 run.data,
-                f"{state}; {SEEDED}" if run.seeded else state,
+                f"{state}; {SEEDED.text}" if run.seeded else state,
                 "–" if run.accuracy is None else f"{run.accuracy:.4f}",
-                *(_marked(run, cell, mixed) for cell in cells),
+                *(_marked(run, guarantee, mixed) for guarantee in compared),
             ]
         )
-    deltas = ", ".join(dict.fromkeys(delta_word(run.delta) for run in runs))
+    deltas = ", ".join(dict.fromkeys(delta_text(run.delta) for run in runs))
     remarks = [
         f"ε at δ = {deltas}; ∞ is no protection. A record or client is added or removed, or replaced where it says so:"
         " the two can't be compared."
@@ -155,18 +159,17 @@ def _compared(runs: Sequence[Run]) -> Markup:
     )
 
 
-def _marked(run: Run, cell: Cell | None, mixed: bool) -> str:
+def _marked(run: Run, guarantee: Guarantee | None, mixed: bool) -> str:
     """ε with what it rests on: numbers in one column are compared."""
-    if cell is None:
+    if guarantee is None:
         return "–"
-    words = epsilon_word(cell["epsilon"])
-    if cell["epsilon"] == "inf":
-        return words
-    marks = [words]
+    marks = [epsilon_text(guarantee.epsilon)]
+    if not guarantee.finite:
+        return marks[0]
     marks += ["promised"] if mixed and run.spent is None else []
-    marks += ["replaced"] if cell["relation"] == "replace-one" else []
-    marks += ["of one copy"] if any(caveat.startswith(ONE_COPY) for caveat in cell["caveats"]) else []
-    return ", ".join(marks) + (" (NOT private)" if void(cell) else "")
+    marks += ["replaced"] if guarantee.relation is Relation.REPLACE_ONE else []
+    marks += ["of one copy"] if guarantee.caveat(CaveatKind.ONE_COPY) is not None else []
+    return ", ".join(marks) + ("" if guarantee.void is None else " (NOT private)")
 
 
 def _contents(runs: Sequence[Run]) -> Markup:
@@ -175,7 +178,7 @@ def _contents(runs: Sequence[Run]) -> Markup:
     else:
         entries = [("compare", "Side by side"), *((f"run{n}", run.name) for n, run in enumerate(runs, 1))]
     links = [tag("a", title, href=f"#{place}") for place, title in entries]
-    return tag("nav", listing(links), aria_label="Contents")
+    return tag("nav", bullet_list(links), aria_label="Contents")
 
 
 def _reproduce(run: Run, options: Options) -> Markup:
@@ -190,14 +193,14 @@ def _reproduce(run: Run, options: Options) -> Markup:
         randomness = "A fixed seed was used, which is withheld here: whoever has it can take the noise off."
     else:
         randomness = "A fixed seed was used (see the spec): the same versions repeat the run to the last bit."
-    versions = [tag("div", tag("dt", key), tag("dd", value)) for key, value in run.about.items()]
+    versions = [tag("div", tag("dt", key), tag("dd", value)) for key, value in run.environment.items()]
     return join(
         [
             paragraph(randomness),
             paragraph("Save the spec as spec.toml and run:"),
             tag("pre", tag("code", run.command), tabindex=0, aria_label="The command"),
             tag("dl", *versions, class_="facts little") if versions else None,
-            listing(run.training_words),
-            tag("details", tag("summary", "The spec, everything spelt out"), tag("pre", run.spec, tabindex=0)),
+            bullet_list(run.training_words),
+            details("The spec, everything spelt out", tag("pre", run.spec, tabindex=0)),
         ]
     )

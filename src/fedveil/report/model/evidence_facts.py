@@ -1,0 +1,157 @@
+"""What attacks and audits found out about a run, as far as it is shown; read from the JSON that they leave.
+
+`from_dict` raises KeyError, TypeError or ValueError for anything that is not of this version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedveil.core.guarantee import Caveat, cell_name
+from fedveil.core.types import Unit, View
+
+
+@dataclass(frozen=True)
+class Theft:
+    """A record of a victim and what was made of it, as PNG."""
+
+    client: int
+    rmse: float
+    truth: bytes
+    reconstruction: bytes
+
+
+@dataclass(frozen=True)
+class AttackFacts:
+    """An attack on a view: how it went over all victims, and a few of their records, which are training records.
+
+    A record counts as reconstructed below the `threshold`. `blind_rmse` is the error of a constant guess. Means are
+    None where an attack left numbers that are not finite.
+    """
+
+    view: View
+    attack: str
+    victims: int
+    threshold: float
+    success_rate: float | None
+    rmse: float | None
+    blind_rmse: float | None
+    label_accuracy: float | None
+    thefts: tuple[Theft, ...] = ()
+
+    @staticmethod
+    def from_dict(table: Mapping[str, Any], thefts: Sequence[Theft] = ()) -> AttackFacts:
+        return AttackFacts(
+            View(table["view"]),
+            _text(table["attack"]),
+            _whole(table["victims"]),
+            _number(table["threshold"]),
+            _number_or_none(table["success_rate"]),
+            _number_or_none(table["rmse"]),
+            _number_or_none(table["blind_rmse"]),
+            _number_or_none(table["label_accuracy"]),
+            tuple(thefts),
+        )
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """Where a promise is broken: at `delta` more was shown than was verified."""
+
+    delta: float
+    epsilon_lower: float
+    epsilon_verified: float
+
+
+@dataclass(frozen=True)
+class AuditFacts:
+    """What an adversary could show about a run, beside what was verified of it.
+
+    `reason` and `caveats` are those of the verified guarantee. `refuted` is None where the promise holds.
+    """
+
+    method: str
+    data: str
+    unit: Unit
+    view: View
+    rounds: int
+    canaries: int
+    confidence: float
+    epsilon_lower: float
+    epsilon_lower_if_gaussian: float | None
+    epsilon_verified: float
+    delta: float
+    promised: bool
+    holds: bool
+    refuted: Refutation | None
+    reason: str
+    caveats: tuple[Caveat, ...]
+
+    @property
+    def name(self) -> str:
+        return cell_name(self.unit, self.view)
+
+    @staticmethod
+    def from_dict(table: Mapping[str, Any]) -> AuditFacts:
+        refuted, details = table["refuted"], table["details"]
+        facts = AuditFacts(
+            _text(table["method"]),
+            _text(table["data"]),
+            Unit(table["unit"]),
+            View(table["view"]),
+            _whole(table["rounds"]),
+            _whole(table["canaries"]),
+            _number(table["confidence"]),
+            _number(table["epsilon_lower"]),
+            _number_or_none(table["epsilon_lower_if_gaussian"]),
+            _number(table["epsilon_verified"]),
+            _number(table["delta"]),
+            _truth(table["promised"]),
+            _truth(table["holds"]),
+            None
+            if refuted is None
+            else Refutation(
+                _number(refuted["delta"]), _number(refuted["epsilon_lower"]), _number(refuted["epsilon_verified"])
+            ),
+            _text(details["reason"]),
+            tuple(Caveat.from_dict(caveat) for caveat in details["caveats"]),
+        )
+        if facts.holds and facts.refuted is not None:
+            raise ValueError("an audit says that a promise holds and that it is refuted")
+        return facts
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not a text: {value!r}")
+    return value
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"neither true nor false: {value!r}")
+    return value
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"not a whole number: {value!r}")
+    return value
+
+
+def _number(value: object) -> float:
+    """A number; JSON has no infinity, so that is the text "inf"."""
+    if value == "inf":
+        return math.inf
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"not a number: {value!r}")
+    if math.isnan(value):
+        raise ValueError("not a number: NaN")
+    return float(value)
+
+
+def _number_or_none(value: object) -> float | None:
+    return None if value is None else _number(value)

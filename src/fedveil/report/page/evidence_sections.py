@@ -1,0 +1,125 @@
+"""What adversaries really got: attacks with pictures, audits with their bounds."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from fedveil.core.rounding import rounded_down
+from fedveil.report.model.audit_sentences import audit_sentences
+from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts, Theft
+from fedveil.report.model.number_texts import epsilon_text
+from fedveil.report.model.run_facts import Options, Run
+from fedveil.report.page.markup import Markup, callout, join, paragraph, table, tag
+
+NOT_FOR_RELEASE = (
+    "These pictures show real training records of the named clients. They are for you, not for release:"
+    " --without-pictures leaves them out, --for-release leaves out all attacks."
+)
+
+KEEPS = " makes one and keeps its result."
+
+
+def attack_section(run: Run, options: Options, level: int) -> Markup:
+    """Each attack in a sentence, its numbers, and a few records beside what was made of them."""
+    if options.release:
+        return paragraph("Left out of a page for release: an attack's success is measured on real training records.")
+    if not run.attacks:
+        command = tag("code", "fedveil attack RUN --view on_device")
+        return paragraph("No attack on this run is known. With the path of its directory for RUN, ", command, KEEPS)
+    headings = ["Adversary", "Reconstructed", "Error (RMSE)", "Constant guess", "Labels right", "Attack", "Victims"]
+    rows = [_attack_row(attack) for attack in run.attacks]
+    parts = [
+        paragraph(
+            "An attacker with the given view of the last published model tried to reconstruct the training records of"
+            " some clients. An attack that fails proves nothing; one that succeeds proves that the view is not safe."
+        ),
+        table("Attacks on this run", headings, rows, numbers=(1, 2, 3, 4, 6), class_="stack"),
+    ]
+    pictured = [attack for attack in run.attacks if attack.thefts]
+    if pictured and options.pictures:
+        parts.append(callout("warn", "Contains training records", NOT_FOR_RELEASE))
+        parts += [_pictures(attack, level) for attack in pictured]
+    elif pictured:
+        parts.append(paragraph("Pictures of the records were left out of this page.", class_="muted"))
+    return join(parts)
+
+
+def _attack_row(attack: AttackFacts) -> list[str]:
+    return [
+        join([attack.view.adversary.who, tag("span", attack.view, class_="who")]),
+        _share(attack.success_rate),
+        _error(attack.rmse),
+        _error(attack.blind_rmse),
+        _share(attack.label_accuracy),
+        attack.attack,
+        str(attack.victims),
+    ]
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value * 100:.0f} %"
+
+
+def _error(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _pictures(attack: AttackFacts, level: int) -> Markup:
+    heading = tag(f"h{level}", f"{attack.view.adversary.who} ({attack.view}), attack {attack.attack}")
+    figures = [_theft(theft, attack.threshold) for theft in attack.thefts]
+    return join([heading, tag("div", *figures, class_="thefts")])
+
+
+def _theft(theft: Theft, threshold: float) -> Markup:
+    verdict = "reconstructed" if theft.rmse < threshold else "not recognised"
+    record = _image(theft.truth, f"A training record of client {theft.client}")
+    stolen = _image(theft.reconstruction, f"What the attacker made of it: {verdict}, RMSE {theft.rmse:.3g}")
+    return tag(
+        "figure",
+        tag("div", tag("div", record, "record"), tag("div", stolen, "stolen"), class_="pair"),
+        tag("figcaption", f"Client {theft.client}: {verdict}", tag("span", f"RMSE {theft.rmse:.3g}", class_="small")),
+    )
+
+
+def _image(png: bytes, description: str) -> Markup:
+    return tag("img", src=f"data:image/png;base64,{b64encode(png).decode()}", alt=description)
+
+
+def audit_section(run: Run, options: Options) -> Markup:
+    """Each audit in words, and its lower bound beside what is verified."""
+    if not run.audits:
+        if options.release:
+            return paragraph("None that may be published: an audit of the released models trains on the real records.")
+        command = tag("code", "fedveil audit RUN")
+        return paragraph("No audit of this run is known. With the path of its directory for RUN, ", command, KEEPS)
+    parts = [
+        paragraph(
+            "An audit trains the same spec again with planted records or clients (canaries) and lets an adversary guess"
+            " which were used. What it gets right bounds ε from below; above the verified ε it would refute the proof."
+            " A bound far below does not mean that the training is more private than proved."
+        )
+    ]
+    for audit in run.audits:
+        kind = "note" if audit.holds else "bad"
+        parts.append(callout(kind, f"{audit.name}: {_verdict(audit)}", *audit_sentences(audit)))
+    headings = ["Of what × against whom", "ε verified, at most", "ε shown, at least", "canaries", "rounds", "verdict"]
+    rows = [_audit_row(audit) for audit in run.audits]
+    parts.append(table("Audit bounds", headings, rows, numbers=(1, 2, 3, 4), class_="stack"))
+    return join(parts)
+
+
+def _audit_row(audit: AuditFacts) -> list[str]:
+    return [
+        audit.name,
+        epsilon_text(audit.epsilon_verified),
+        rounded_down(audit.epsilon_lower),
+        f"{audit.canaries:,}",
+        str(audit.rounds),
+        _verdict(audit),
+    ]
+
+
+def _verdict(audit: AuditFacts) -> str:
+    if not audit.holds:
+        return "the promise is broken"
+    return "nothing contradicts the promise" if audit.promised else "nothing was promised"

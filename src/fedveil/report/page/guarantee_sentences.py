@@ -1,0 +1,147 @@
+"""Guarantees for a person who must sign them, and what stands in their way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind, Guarantee
+from fedveil.core.types import Unit, View
+from fedveil.report.model.number_texts import delta_text, epsilon_text
+from fedveil.report.model.run_facts import ENDED_EARLY, Run, Status
+
+OF_WHAT: Mapping[Unit, str] = {Unit.RECORD: "one record of one client", Unit.CLIENT: "one whole client"}
+
+_AS_IT_STANDS = "not private as it stands"
+
+
+def odds(epsilon: float, delta: float) -> float:
+    """How often a fair "was it used?" is answered rightly, at most, by whoever is bound by (ε, δ): 0.5 is a coin.
+
+    False alarms and misses together are at least 2·(1 − δ)/(1 + e^ε).
+    """
+    return 1.0 if epsilon > 700 else min(1.0, 1 - (1 - delta) / (1 + math.exp(epsilon)))
+
+
+def worthless(epsilon: float, delta: float) -> bool:
+    """Whether a guess may be right more than 999 times in 1,000: a number, but no protection."""
+    return odds(epsilon, delta) > 0.999
+
+
+def odds_words(epsilon: float, delta: float) -> str:
+    """Per hundred, rounded up."""
+    if worthless(epsilon, delta):
+        return "no useful protection: a guess may nearly always be right"
+    share = math.ceil(odds(epsilon, delta) * 1000 - 1e-9) / 10
+    return f"a guess is right at most {share:.1f} % of the time"
+
+
+def meaning(guarantee: Guarantee) -> str:
+    """What a finite ε means for somebody who guesses; why it means nothing, where it does not hold as it stands."""
+    if guarantee.caveat(CaveatKind.SEEDED) is not None:
+        return SEEDED.text
+    return odds_words(guarantee.epsilon, guarantee.delta) if guarantee.void is None else _AS_IT_STANDS
+
+
+def guarantee_of(guarantees: Sequence[Guarantee], unit: Unit, view: View) -> Guarantee | None:
+    return next((each for each in guarantees if (each.unit, each.view) == (unit, view)), None)
+
+
+def nothing_promised(guarantees: Sequence[Guarantee] | None) -> bool:
+    """Whether it is known that every ε is ∞."""
+    return guarantees is not None and not any(guarantee.finite for guarantee in guarantees)
+
+
+def shared_caveats(guarantees: Sequence[Guarantee]) -> list[Caveat]:
+    """What every finite ε rests on, said once."""
+    known = [guarantee for guarantee in guarantees if guarantee.finite] or list(guarantees)
+    return [caveat for caveat in known[0].caveats if all(caveat in guarantee.caveats for guarantee in known)]
+
+
+def promise_sentences(guarantees: Sequence[Guarantee]) -> list[str]:
+    """What is hidden from whom, one sentence per unit and kind of answer."""
+    sentences = []
+    for unit in Unit:
+        by_value: dict[str, list[Guarantee]] = {}
+        for view in View:
+            guarantee = guarantee_of(guarantees, unit, view)
+            if guarantee is not None:
+                by_value.setdefault(epsilon_text(guarantee.epsilon), []).append(guarantee)
+        sentences += [_sentence(unit, value, alike) for value, alike in by_value.items()]
+    return sentences
+
+
+def _sentence(unit: Unit, value: str, alike: Sequence[Guarantee]) -> str:
+    everyone = len(alike) == len(View)
+    who = "anybody" if everyone else _enumerated([_lower(each.view.adversary.who) for each in alike])
+    # Not whether a client took part: the server sees who sends, and an absent client may be missed.
+    asked = f"{OF_WHAT[unit]} was used" if unit is Unit.RECORD else f"{OF_WHAT[unit]}'s records were used"
+    if not alike[0].finite:
+        reasons = list(dict.fromkeys(each.reason for each in alike))
+        return f"Whether {asked}: nothing is promised against {who}, because {'; '.join(reasons)}."
+    delta = alike[0].delta
+    epsilon = max(each.epsilon for each in alike)
+    worst = max(alike, key=lambda each: (each.void is not None, each.epsilon))
+    coin = "" if worst.void is not None or worthless(epsilon, delta) else " (a coin: 50 %)"
+    relations = dict.fromkeys(each.relation for each in alike)
+    return (
+        f"Whether {asked}: against {who}, ε = {value} at δ = {delta_text(delta)}"
+        f" ({' or '.join(relations)}); {meaning(worst)}{coin}."
+    )
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def status_words(status: Status) -> tuple[str, str]:
+    """A badge, and sentences."""
+    rounds = f"{status.published} of {status.planned} rounds"
+    badge = "finished" if status.state == "finished" else "unfinished"
+    if status.state == "running":
+        text = f"Another process is working on this run; {rounds} are published so far."
+    elif status.state == "unfinished":
+        text = f"Unfinished: it was interrupted or crashed; {rounds} are published."
+        if status.begun is not None and status.begun > status.published:
+            text += " A further round was begun and paid for, but never published; its cost counts."
+    elif status.published < status.planned:
+        text = f"It ended after {rounds}: {ENDED_EARLY}."
+    else:
+        text = f"All {status.planned} rounds were trained."
+    if status.repeated:
+        text += f" Rounds begun again after an interruption: {status.repeated}; every attempt counts."
+    return badge, text
+
+
+def copies_words(guarantees: Sequence[Guarantee]) -> list[str]:
+    """What the numbers would be for a record that several clients hold, where they do; the accountant's own words."""
+    views: dict[Caveat, list[View]] = {}
+    for guarantee in guarantees:
+        caveat = guarantee.caveat(CaveatKind.ONE_COPY)
+        if caveat is not None and guarantee.finite:
+            views.setdefault(caveat, []).append(guarantee.view)
+    return [f"ε against {', '.join(seen)} {caveat.text}." for caveat, seen in views.items()]
+
+
+def not_private(run: Run) -> list[str]:
+    """Reasons why no ε of this run may be relied on, in words."""
+    reasons = []
+    if run.seeded:
+        reasons.append(
+            "The randomness came from a fixed seed. Whoever has the seed can take any noise off again: every ε below is"
+            " what the same training would have with secret randomness, not a guarantee of this run."
+        )
+    leaks = [guarantee.caveat(CaveatKind.LEAKED_BOUND) for guarantee in run.guarantees or ()]
+    leak = next((caveat for caveat in leaks if caveat is not None), None)
+    return reasons if leak is None else [*reasons, f"{leak.text}."]
+
+
+def not_private_badge(run: Run) -> str | None:
+    """The same in a few words; None where nothing stands in the way."""
+    if not not_private(run):
+        return None
+    return SEEDED.text if run.seeded else _AS_IT_STANDS

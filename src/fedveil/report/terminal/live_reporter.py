@@ -1,0 +1,53 @@
+"""What all that takes long shares on the screen: a bar on a terminal, plain lines every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, TaskID
+
+
+class LiveReporter:
+    """The frame of a reporter: it is a context, and the bar ends with it. Who uses it says what bar and lines tell."""
+
+    def __init__(self, console: Console, every_seconds: float, *columns: ProgressColumn) -> None:
+        self._console, self._every = console, every_seconds
+        self._begun = self._spoke = time.monotonic()
+        self._bar = Progress(*columns, console=console) if console.is_terminal else None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _say(self, text: str) -> None:
+        """One line, or several, as they are: brackets are no markup."""
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    def _say_sometimes(self, text: str, *, at_once: bool = False) -> None:
+        """A line where there is no bar and none was said for a while, or `at_once`."""
+        now = time.monotonic()
+        if self._bar is None and (at_once or now - self._spoke >= self._every):
+            self._spoke = now
+            self._say(text)
+
+    def _start_bar(self, description: str, total: int, completed: int = 0, **fields: Any) -> None:
+        if self._bar is not None:
+            self._task = self._bar.add_task(description, total=total, completed=completed, **fields)
+            self._bar.start()
+
+    def _move_bar(self, **changes: Any) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, **changes)
+
+    def _time_for(self, done: int, left: int) -> float:
+        """Seconds for what is left, at the pace of what was done since the beginning."""
+        return (time.monotonic() - self._begun) / max(done, 1) * left
