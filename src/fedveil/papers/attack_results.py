@@ -12,7 +12,7 @@ from fedveil.core.atomic import disk_errors
 from fedveil.papers.planned_work import digest, spec_of
 from fedveil.papers.reproduction import Cell, Leak
 from fedveil.papers.run_store import RunStore
-from fedveil.report.terminal.series_progress import duration
+from fedveil.report.model.number_texts import duration_text
 from fedveil.runs.files import RunFiles
 from fedveil.studies.attack import attack
 
@@ -36,7 +36,7 @@ def run_leaks(store: RunStore, cells: Sequence[Cell]) -> None:
     begun = time.monotonic()
     for index, (path, work) in enumerate(missing.items()):
         left = (time.monotonic() - begun) / index * (len(missing) - index) if index else None
-        words = "" if left is None else f"; about {duration(left)} left"
+        words = "" if left is None else f"; about {duration_text(left)} left"
         store.follower.note(f"attack {index + 1}/{len(missing)}: {path.stem}{words}")
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from typing import Any
 from fedveil.core.types import View
 from fedveil.papers.reproduction import CLIENT, RECORD, Cell, Leak, Reproduction, Scale, Scene, Training
 from fedveil.papers.values import final_accuracy, leak_value, succeeded
-from fedveil.report.plots.reproduction_figures import draw_lines, draw_montage
+from fedveil.report.plots.reproduction_figures import draw_montage, draw_quantities
 
 ATTACKED_METHODS = {
     "non-private": "fedavg",
@@ -151,7 +151,7 @@ def _draw_figure_5(scene: Scene) -> None:
                 }
             )
     if any(line["values"] for line in lines):
-        draw_lines(scene.out, scene.title, lines, across="share of the update that is not sent, %")
+        draw_quantities(scene.out, scene.title, lines, across="share of the update that is not sent, %")
 
 
 _FIGURE_5 = Reproduction(

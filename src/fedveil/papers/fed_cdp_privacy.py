@@ -73,7 +73,7 @@ def _draw_table_6(scene: Scene) -> None:
         rows += [row | {"row": words, "ours": row["verified"], "paper": None} for row in verified]
     rows += [dict(row) for row in scene.rows if row["row"] == CLAIMED]
     if any(isinstance(row["ours"], int | float) for row in rows):
-        draw_table(scene.out, scene.title, "ε", rows, ordered=False)
+        draw_table(scene.out, scene.title, "ε", rows, ordered=False, logarithmic=True)
 
 
 _TABLE_6 = Reproduction(

@@ -20,7 +20,7 @@ from fedveil.papers.reproduction import (
 )
 from fedveil.papers.result_page import line_points
 from fedveil.papers.values import after
-from fedveil.report.plots.reproduction_figures import draw_lines, draw_montage, draw_shares
+from fedveil.report.plots.reproduction_figures import draw_montage, draw_quantities, draw_shares
 from fedveil.report.plots.tradeoff_curves import draw_tradeoffs
 
 
@@ -128,7 +128,7 @@ def _draw_figure_6(scene: Scene) -> None:
     draw_shares(labels, "Labels of ten clients", shares, prepared.dataset.class_names)
     points = [one for line, dones in scene.lines if dones for one in line_points(line, dones)]
     if points:
-        draw_lines(lines, "All clients in every round", points)
+        draw_quantities(lines, "All clients in every round", points)
     parts = [("(a)", labels), *([("(b)", lines)] if points else [])]
     draw_montage(scene.out, scene.title, parts, len(parts))
 

@@ -13,6 +13,7 @@ from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
 Scale = Literal["small", "paper"]
+ACCURACY = "accuracy"
 
 RECORD: TableCell = (Unit.RECORD, View.SERVER)
 CLIENT: TableCell = (Unit.CLIENT, View.RELEASED)
@@ -145,7 +146,7 @@ class Reproduction:
     scales: Mapping[Scale, str]
     remarks: tuple[str, ...] = ()
     draw: Callable[[Scene], None] | None = None
-    value: str = "accuracy"
+    value: str = ACCURACY
     drawn: str = "*"
     ordered: bool = False
 

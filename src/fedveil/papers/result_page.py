@@ -16,11 +16,11 @@ from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.guarantee import SEEDED
 from fedveil.papers.attack_results import leak_path, stored_leak
 from fedveil.papers.planned_work import Plan
-from fedveil.papers.reproduction import FigureLine, Leak, Scene, Shown
+from fedveil.papers.reproduction import ACCURACY, FigureLine, Leak, Scene, Shown
 from fedveil.papers.run_store import RunStore
 from fedveil.report.model.reproduction_notes import copies_notes, left_out_notes, shown_rows
 from fedveil.report.model.reproduction_tables import guarantee_table, matrix, shortfalls
-from fedveil.report.plots.reproduction_figures import draw_lines, draw_table
+from fedveil.report.plots.reproduction_figures import draw_quantities, draw_table
 from fedveil.report.terminal.run_tables import flat_csv, markdown_text
 from fedveil.runs.manifest import maker, maker_line
 from fedveil.studies.series import Done
@@ -91,14 +91,15 @@ def _draw(picture: Path, store: RunStore, plan: Plan, rows: Sequence[Mapping[str
             declaration.draw(Scene(picture, title, plan.scale, lines, shown, rows, store.prepared_setting))
             return picture.exists()
         if any(dones for _, dones in lines):
-            draw_lines(
+            draw_quantities(
                 picture, title, [points for line, dones in lines if dones for points in line_points(line, dones)]
             )
             return True
         drawn = [row for row in rows if fnmatchcase(row["row"], declaration.drawn)]
         if not any(isinstance(row["ours"], int | float) for row in drawn):
             return False
-        draw_table(picture, title, declaration.value, drawn, ordered=declaration.ordered)
+        logarithmic = declaration.value != ACCURACY
+        draw_table(picture, title, declaration.value, drawn, ordered=declaration.ordered, logarithmic=logarithmic)
     return True
 
 
@@ -144,7 +145,7 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> lis
     found += copies_notes(rows)
     if plan.trainings:
         found.append(SEEDED.text)
-    if plan.scale == "paper" and declaration.value == "accuracy":
+    if plan.scale == "paper" and declaration.value == ACCURACY:
         found += shortfalls([row for row in rows if row["place"] is not None])
     found += [f"the paper: {printed.note}"] if printed.note else []
     return [*found, *declaration.remarks]

@@ -11,7 +11,7 @@ from fedveil.data.known_sets import known_set
 from fedveil.papers.catalogue import REPRODUCTIONS
 from fedveil.papers.planned_work import Plan, make_plan, run_name, spec_of
 from fedveil.papers.reproduction import Leak, Scale
-from fedveil.report.terminal.series_progress import duration
+from fedveil.report.model.number_texts import duration_text
 
 NETWORKS = {"prifedsync-mnist": 1500.0, "prifedsync-cifar": 450.0, "geyer-mlp": 110.0}
 """Microseconds of two cores for one record's gradient, where it is not the network of the data set's task."""
@@ -59,6 +59,7 @@ def listing() -> list[dict[str, Any]]:
     """Every reproduction with its title and, for each scale, the time for one seed in words."""
     scales: tuple[Scale, ...] = ("small", "paper")
     return [
-        {"name": name, "title": one.title} | {scale: duration(seconds(make_plan(one, scale, (1,)))) for scale in scales}
+        {"name": name, "title": one.title}
+        | {scale: duration_text(seconds(make_plan(one, scale, (1,)))) for scale in scales}
         for name, one in REPRODUCTIONS.items()
     ]

@@ -13,7 +13,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
 from fedveil.ledger.store import Ledger, LedgerBusy, LedgerChanged, LedgerRound, LedgerUnusable, Pin
-from fedveil.report.model.run_facts import Status
+from fedveil.report.model.run_facts import RunState, Status
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import pinned_context, read_context
 from fedveil.runs.prepare import prepare
@@ -68,7 +68,7 @@ class Reading:
     @property
     def status(self) -> Status:
         ended = self.files.result.exists()  # written last, readable or not
-        state = "finished" if ended else "running" if self.running else "unfinished"
+        state: RunState = "finished" if ended else "running" if self.running else "unfinished"
         begun = None if self.book is None else self.book.begun
         repeated = 0 if self.book is None else len(self.book.rounds) - len(set(self.book.attempts))
         return Status(state, self.published, self.spec.method.rounds, begun, repeated)

@@ -16,8 +16,9 @@ from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import SEEDED, cell_name
 from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
+from fedveil.report.model.number_texts import deltas_text
 from fedveil.report.plots.comparison import draw_comparison
-from fedveil.report.terminal.run_tables import comparison_table, deltas_word
+from fedveil.report.terminal.run_tables import comparison_table
 from fedveil.studies.repeated_runs import chosen_cells, first_finite, mean_over_runs
 from fedveil.studies.series import Follower, differences
 from fedveil.studies.study import Case, Study, TrainedCase, study_settings, train_cases, write_tables
@@ -134,7 +135,7 @@ def _draw(comparison: Study, curves: Sequence[Mapping[str, Any]], spec: Spec, se
     marked = " (seeded: not private)" if seeded else ""
     title = f"{spec.data.name}, {spec.data.clients:,} clients{repeated}{marked}"
     with disk_errors(comparison.picture):
-        draw_comparison(comparison.picture, title, curves, deltas_word(comparison.rows))
+        draw_comparison(comparison.picture, title, curves, deltas_text(comparison.rows))
 
 
 def _new_directory() -> Path:

@@ -12,7 +12,7 @@ from fedveil.config.spec import resolve
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import SEEDED
-from fedveil.report.plots.training_panels import draw_history
+from fedveil.report.plots.training_panels import draw_training_panels
 from fedveil.runs.files import RunFiles
 from fedveil.studies.series import round_events, run_directories
 
@@ -115,5 +115,5 @@ def show(directories: Sequence[str | Path], out: str | Path | None = None) -> tu
     bases, data = (dict.fromkeys(getattr(history, word) for history in histories) for word in ("base", "data"))
     title = f"{', '.join(bases)} on {', '.join(data)}"
     with disk_errors(path):
-        draw_history(path, title if len(title) <= 90 else f"{len(histories)} runs", lines)
+        draw_training_panels(path, title if len(title) <= 90 else f"{len(histories)} runs", lines)
     return histories, path

@@ -21,9 +21,10 @@ from fedveil.core.guarantee import Guarantee, cell_name
 from fedveil.core.types import TableCell, Unit, View
 from fedveil.data.known_sets import SETS
 from fedveil.report.model.evidence_facts import AuditFacts
-from fedveil.report.model.number_texts import delta_text, evenly_chosen
+from fedveil.report.model.number_texts import delta_text
 from fedveil.report.model.run_facts import Clients, EpsilonLine, Options, Run
-from fedveil.report.page.page import page
+from fedveil.report.page.axis_scales import evenly_chosen
+from fedveil.report.page.html_page import page_html
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
@@ -88,7 +89,7 @@ def report(
         for directory, name in zip(paths, names_of(paths), strict=True)
     )
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = page(runs, Options(pictures=pictures, release=release), made=made, version=version("fedveil"))
+    text = page_html(runs, Options(pictures=pictures, release=release), made=made, version=version("fedveil"))
     write_whole(path, text.encode())
     return Report(path, runs)
 
@@ -228,12 +229,12 @@ def _epsilon_lines(
             alike.setdefault(key, []).append(cell)
     lines, single = [], replace(context, copies=1)  # a chart speaks of one copy
     for cells in alike.values():
-        cell = (cells[0].unit, cells[0].view)
+        unit, view = cells[0].unit, cells[0].view
         if release or table is None or read.book is None:  # there is no table without a book
-            points = _promised_points(single, cell)
+            points = _promised_points(single, (unit, view))
         else:
-            points = _spent_points(single, read.book, cell)
-        lines.append(EpsilonLine(f"{cell[0]} × {', '.join(str(each.view) for each in cells)}", points))
+            points = _spent_points(single, read.book, (unit, view))
+        lines.append(EpsilonLine(f"{unit} × {', '.join(str(each.view) for each in cells)}", points))
     return tuple(lines)
 
 
