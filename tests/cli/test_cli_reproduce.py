@@ -99,7 +99,7 @@ def test_runs_that_failed_end_the_command_with_an_error_after_the_files_are_writ
     whole = REPRODUCTIONS["fed-cdp-table-3"]
     wild = {"data.name": "cancer", "local.steps": 1, "local.rate": 1e12, "aggregate.rate": 1e30, "stop.rounds": 2}
     cells = [Cell("wild", "cancer", Training("fedavg", wild), final_accuracy, added=True)]
-    monkeypatch.setattr(known, "catalogue", lambda: {whole.name: replace(whole, cells=lambda scale: cells)})
+    monkeypatch.setattr(known, "REPRODUCTIONS", {whole.name: replace(whole, cells=lambda scale: cells)})
     for more in ([], ["--json"]):
         code, out, err = call(whole.name, "--workers", "1", "--page", "page.md", *more)
         assert code == 2

@@ -172,7 +172,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> str:
     )
     tables = {**printed_tables(), "tiny-table": printed}
     monkeypatch.setattr("fedveil.papers.reproduction.printed_tables", lambda: tables)
-    monkeypatch.setattr(known, "catalogue", lambda: {"tiny-table": declaration})
+    monkeypatch.setattr(known, "REPRODUCTIONS", {"tiny-table": declaration})
     return "tiny-table"
 
 
@@ -222,7 +222,7 @@ def test_an_interrupted_table_goes_on_where_it_was(tmp_path: Path, table: str) -
     stopped = interrupt_at(name, 1)
     with pytest.raises(KeyboardInterrupt):
         reproduce(table, follower=stopped, out=tmp_path / "a", workers=1, only=["Fed-CDP"], seeds=1)
-    assert "go on with the same command" in stopped.words[-1]
+    assert "interrupted in " in stopped.words[-1]
     resumed = reproduce(table, follower=Follower(), out=tmp_path / "a", workers=1, only=["Fed-CDP"], seeds=1)
     straight = reproduce(table, follower=Follower(), out=tmp_path / "b", workers=1, only=["Fed-CDP"], seeds=1)
     assert resumed.asked == straight.asked
@@ -243,7 +243,7 @@ def test_attacks_are_made_once_and_their_pictures_put_together(tmp_path: Path, m
     cells.append(Cell("fedavg", "succeed", leak, succeeded, added=True))
     whole = REPRODUCTIONS["fed-cdp-figure-4"]
     declaration = replace(whole, cells=lambda scale: cells)
-    monkeypatch.setattr(known, "catalogue", lambda: {whole.name: declaration})
+    monkeypatch.setattr(known, "REPRODUCTIONS", {whole.name: declaration})
     heard = Listener()
     first = reproduce(whole.name, follower=heard, out=tmp_path, workers=1)
     assert heard.notes[0].startswith("attack 1/1: cancer-fedavg-on_device-")

@@ -45,7 +45,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(
         "fedveil.papers.reproduction.printed_tables", lambda: {**printed_tables(), "tiny-table": printed}
     )
-    monkeypatch.setattr(known, "catalogue", lambda: {"tiny-table": declaration})
+    monkeypatch.setattr(known, "REPRODUCTIONS", {"tiny-table": declaration})
     return "tiny-table"
 
 
@@ -68,7 +68,7 @@ def mixed(monkeypatch: pytest.MonkeyPatch, *cells: Cell) -> str:
         name="mixed", title="Mixed", cells=lambda scale: cells, scales={"small": "", "paper": ""}
     )
     monkeypatch.setattr("fedveil.papers.reproduction.printed_tables", lambda: {"mixed": printed})
-    monkeypatch.setattr(known, "catalogue", lambda: {"mixed": declaration})
+    monkeypatch.setattr(known, "REPRODUCTIONS", {"mixed": declaration})
     return "mixed"
 
 

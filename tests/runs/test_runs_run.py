@@ -53,7 +53,7 @@ def test_every_method_runs_and_leaves_a_complete_directory(
     assert json.loads(files.result.read_text())["accuracy"] == result.accuracy
     assert set(load_file(files.model)) == {"0.weight", "0.bias", "2.weight", "2.bias"}
     with Ledger(files.ledger) as ledger:
-        assert [len(cohort) for _, _, cohort in ledger.rounds()] == [4, 4, 4, 4]
+        assert [len(entry.cohort) for entry in ledger.rounds()] == [4, 4, 4, 4]
         assert len(ledger.receipts()) == 16 * len(resolve(method, tiny).method.mechanisms)
 
 
@@ -176,12 +176,12 @@ def _die_at(patch: pytest.MonkeyPatch, owner: Any, name: str, at: int, after: bo
 
 @stage
 def before_the_ledger(patch: pytest.MonkeyPatch, at: int) -> None:
-    _die_at(patch, Ledger, "commit", at, after=False)
+    _die_at(patch, Ledger, "charge", at, after=False)
 
 
 @stage
 def between_ledger_and_event(patch: pytest.MonkeyPatch, at: int) -> None:
-    _die_at(patch, Ledger, "commit", at, after=True)
+    _die_at(patch, Ledger, "charge", at, after=True)
 
 
 @stage
@@ -250,8 +250,8 @@ def check_resumed(method: str, settings: Settings, name: str, at: int, blobs: Da
     assert kept[0] == kept[1]
     assert bool(kept[0]) == (method == "prifedsync")
     with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
-        assert {round for round, _, _ in ledger.rounds()} == {0, 1, 2, 3}
-        assert len(ledger.receipts()) >= whole.receipts  # a repeated round is paid for again, never forgotten
+        assert {entry.round for entry in ledger.rounds()} == {0, 1, 2, 3}
+        assert len(ledger.charges()) >= whole.receipts  # a repeated round is paid for again, never forgotten
 
 
 def test_resuming_a_finished_run_returns_its_result(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
@@ -410,13 +410,13 @@ def test_no_client_takes_part_more_often_than_its_limit_also_after_a_resume(
     settings = {**tiny, "cohort": {"kind": "fixed", "size": 4, "most": 2}, "stop.rounds": 7}
     run("fed-cdp", settings, out=tmp_path / "whole", workers=1, dataset=blobs)
     with pytest.MonkeyPatch.context() as patch:
-        _die_at(patch, Ledger, "commit", 3, after=True)
+        _die_at(patch, Ledger, "charge", 3, after=True)
         with pytest.raises(Killed):
             run("fed-cdp", settings, out=tmp_path / "cut", workers=1, dataset=blobs)
     resume(tmp_path / "cut", workers=1, dataset=blobs)
     assert (tmp_path / "cut/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
     with Ledger(tmp_path / "whole/ledger.sqlite") as ledger:
-        cohorts = [cohort for _, _, cohort in ledger.rounds()]
+        cohorts = [entry.cohort for entry in ledger.rounds()]
     assert [len(cohort) for cohort in cohorts] == [4, 4, 4, 4, 4]  # then nobody may take part, and the run ends
     assert Counter(client for cohort in cohorts for client in cohort) == dict.fromkeys(range(10), 2)
 
@@ -426,12 +426,12 @@ def test_an_unseeded_run_counts_the_cohort_of_a_lost_round_against_the_limit(
 ) -> None:
     settings = {**tiny, "cohort": {"kind": "fixed", "size": 4, "most": 2}, "stop.rounds": 7, "seed": "none"}
     with pytest.MonkeyPatch.context() as patch:
-        _die_at(patch, Ledger, "commit", 3, after=True)
+        _die_at(patch, Ledger, "charge", 3, after=True)
         with pytest.raises(Killed):
             run("fed-cdp", settings, out=tmp_path / "cut", workers=1, dataset=blobs)
     resume(tmp_path / "cut", workers=1, dataset=blobs)
     with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
-        taken = Counter(client for _, _, cohort in ledger.rounds() for client in cohort)
+        taken = Counter(client for entry in ledger.rounds() for client in entry.cohort)
     assert max(taken.values()) == 2
 
 
@@ -496,7 +496,7 @@ def test_what_is_never_trained_stays_what_it_was_when_an_unseeded_run_is_resumed
             return prepared
 
         patch.setattr(run_module, "prepare", spying)
-        _die_at(patch, Ledger, "commit", 2, after=True)
+        _die_at(patch, Ledger, "charge", 2, after=True)
         with pytest.raises(Killed):
             run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
     resume(tmp_path / "run", workers=1, dataset=blobs)
@@ -514,7 +514,7 @@ def test_receipts_of_two_places_belong_to_their_clients_also_where_a_tile_is_pad
     settings |= {"model.name": partly_frozen, "cohort": {"kind": "poisson", "rate": 0.5}, "upload": upload}
     run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
     with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
-        cohorts = {round: cohort for round, _, cohort in ledger.rounds()}
+        cohorts = {entry.round: entry.cohort for entry in ledger.rounds()}
         found = [(receipt.round, receipt.client, receipt.did.place) for receipt in ledger.receipts()]
     wanted = [
         (round, client, place) for round in cohorts for client in cohorts[round] for place in ("example", "upload")

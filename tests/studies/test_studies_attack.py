@@ -88,14 +88,14 @@ def test_parts_of_an_attack_can_be_changed(pictures: Dataset) -> None:
     [
         ({"victims": 7}, "--victims: there are 6 clients, not 7"),
         ({"victims": 0}, "--victims: must be at least 1"),
-        ({"view": "released"}, "--view: released shows no client's work"),
-        ({"view": "elsewhere"}, "--view: there is no view 'elsewhere'"),
-        ({"attack": "magic"}, "--attack: there is no attack 'magic'"),
+        ({"view": "released"}, "view: released shows no client's work"),
+        ({"view": "elsewhere"}, "view: there is no view 'elsewhere'"),
+        ({"attack": "magic"}, "attack: there is no attack 'magic'"),
         ({"attack": "cpl", "changes": {"seed": "odd"}}, r"attack\.seed: kind must be one of patterned"),
-        ({"iterations": 0}, "--iterations: must be at least 1"),
-        ({"looks": 0}, "--looks: must be at least 1"),
+        ({"iterations": 0}, "iterations: must be at least 1"),
+        ({"looks": 0}, "looks: must be at least 1"),
         ({"workers": 0}, "workers must be at least 1"),
-        ({"threshold": 0.0}, "--threshold: must be above 0"),
+        ({"threshold": 0.0}, "threshold: must be above 0"),
     ],
 )
 def test_what_can_not_be_done_is_said_in_one_line(pictures: Dataset, changed: dict[str, object], message: str) -> None:

@@ -68,7 +68,7 @@ def test_an_interrupted_series_goes_on_and_ends_as_if_it_had_not_been(
     cut = interrupt_at("fed-cdp-seed1", 2)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "cut", planned, blobs, cut)
-    assert f"the same command and --out {tmp_path / 'cut'}" in cut.words[-1]
+    assert f"interrupted in {tmp_path / 'cut'}" in cut.words[-1]
     rest = Follower()
     train(tmp_path / "cut", planned, blobs, rest)
     assert rest.trained == ["fed-cdp-seed1", "fed-cdp-seed2"]
@@ -99,7 +99,7 @@ def test_a_series_may_grow_but_not_lose_runs(tmp_path: Path, planned: list[Plann
     more = Follower()
     train(tmp_path / "s", planned[:2], blobs, more)
     assert more.trained == ["fedavg-seed2"]
-    with pytest.raises(FedveilError, match="fedavg-seed2: a run that this command does not make"):
+    with pytest.raises(FedveilError, match="fedavg-seed2 is a run that was not asked for"):
         open_series(tmp_path / "s", "comparison", planned[:1])
 
 
@@ -109,7 +109,7 @@ def test_a_changed_spec_is_refused_with_the_key_and_both_values(
     train(tmp_path / "s", planned, blobs)
     spec = resolve("fedavg", tiny | {"local.steps": 3})
     changed = [Planned("fedavg-seed1", replace(spec, seed=1)), *planned[1:]]
-    with pytest.raises(FedveilError, match=r"fedavg-seed1: was made with another local.steps \(6 there, 3 now\)"):
+    with pytest.raises(FedveilError, match=r"fedavg-seed1 was made with another local.steps \(6 there, 3 now\)"):
         open_series(tmp_path / "s", "comparison", changed)
 
 

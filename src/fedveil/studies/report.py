@@ -17,7 +17,7 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table, like
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
-from fedveil.core.guarantee import Guarantee, cell_name
+from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
 from fedveil.core.types import TableCell, Unit, View
 from fedveil.data.known_sets import SETS
 from fedveil.report.model.evidence_facts import AuditFacts
@@ -199,10 +199,14 @@ def _stored_cells(read: Reading) -> tuple[Guarantee, ...] | None:
     if not isinstance(stored, list) or not stored or read.context is not None:
         return None
     try:
-        return tuple(Guarantee.from_dict(cell) for cell in stored)
+        cells = tuple(Guarantee.from_dict(cell) for cell in stored)
     except (KeyError, TypeError, ValueError):
         read.problems.append("result.json: what was spent can't be read")
         return None
+    if any(cell.caveat(CaveatKind.UNTYPED) is not None for cell in cells):
+        read.problems.append("result.json: kept by fedveil 0.1, whose caveats only that version can weigh")
+        return None
+    return cells
 
 
 def _environment(read: Reading) -> dict[str, str]:

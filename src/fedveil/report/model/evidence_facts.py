@@ -117,11 +117,18 @@ class AuditFacts:
                 _number(refuted["delta"]), _number(refuted["epsilon_lower"]), _number(refuted["epsilon_verified"])
             ),
             _text(details["reason"]),
-            tuple(Caveat.from_dict(caveat) for caveat in details["caveats"]),
+            tuple(_caveat(caveat) for caveat in details["caveats"]),
         )
         if facts.holds and facts.refuted is not None:
             raise ValueError("an audit says that a promise holds and that it is refuted")
         return facts
+
+
+def _caveat(value: Mapping[str, Any]) -> Caveat:
+    """With its kind: an audit of fedveil 0.1 kept sentences, of which code can't tell what they spoil."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"not a caveat: {value!r}")
+    return Caveat.from_dict(value)
 
 
 def _text(value: object) -> str:
