@@ -117,11 +117,17 @@ class AuditFacts:
                 _number(refuted["delta"]), _number(refuted["epsilon_lower"]), _number(refuted["epsilon_verified"])
             ),
             _text(details["reason"]),
-            tuple(Caveat.from_dict(caveat) for caveat in details["caveats"]),
+            tuple(_caveat(caveat) for caveat in details["caveats"]),
         )
         if facts.holds and facts.refuted is not None:
             raise ValueError("an audit says that a promise holds and that it is refuted")
         return facts
+
+
+def _caveat(value: object) -> Caveat:
+    if not isinstance(value, Mapping):  # a text alone says no kind, and a leak would go unseen
+        raise TypeError(f"not a caveat with a kind: {value!r}")
+    return Caveat.from_dict(value)
 
 
 def _text(value: object) -> str:

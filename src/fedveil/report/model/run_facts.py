@@ -12,12 +12,14 @@ from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts
 ENDED_EARLY = "nobody could take part any more (a limit or a budget)"
 """Why a run ended before its last round."""
 
+RunState = Literal["finished", "unfinished", "running"]
+
 
 @dataclass(frozen=True)
 class Status:
     """How far a run came. `begun` counts rounds that were paid for; `repeated` further attempts at a round."""
 
-    state: Literal["finished", "unfinished", "running"]
+    state: RunState
     published: int
     planned: int
     begun: int | None = None
