@@ -49,12 +49,13 @@ def prepared(name: str, clients: int) -> Prepared:
 def one_round(ready: Prepared, method: Method, workers: int) -> float:
     """Seconds of one round, without the start of the workers."""
     with tempfile.TemporaryDirectory() as directory:
+        ready = ready.with_spec(replace(ready.spec, method=method))
         own = None if isinstance(method.personal, Shared) else PersonalModels(method.personal, Path(directory))
-        with LocalRuntime(replace(ready.job, method=method), workers=workers) as runtime:
+        with LocalRuntime(ready.job, workers=workers) as runtime:
             begun = time.perf_counter()
             made = rounds(
                 method,
-                replace(ready, spec=replace(ready.spec, method=method)).initial_state(),
+                ready.initial_state(),
                 ready.sites.population,
                 ready.layout,
                 runtime,

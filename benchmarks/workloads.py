@@ -11,13 +11,13 @@ from torch import nn
 
 from fedveil.core.streams import Streams
 from fedveil.data.dataset import Examples
+from fedveil.engine.job import Job
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
 from fedveil.models.registry import build
 from fedveil.parts.batches import PartitionBatch
 from fedveil.parts.cohorts import FixedSize
 from fedveil.parts.local_training import LocalTraining
-from fedveil.runtimes.local import Job
 from fedveil.zoo import FED_AVG, FED_CDP
 
 RATE = 0.01

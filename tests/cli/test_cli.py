@@ -303,8 +303,8 @@ def kill_at_random(tmp_path: Path, kills: int) -> None:
         assert rounds > before
         with Ledger(tmp_path / "cut/ledger.sqlite") as ledger:
             ledger.check_covers(rounds)
-            paid = {(receipt.round, receipt.client) for receipt in ledger.receipts()}
-            drawn = {(round, client) for round, _, cohort in ledger.rounds() for client in cohort}
+            paid = {(charge.round, charge.client) for charge in ledger.charges()}
+            drawn = {(entry.round, client) for entry in ledger.rounds() for client in entry.cohort}
         assert paid == drawn
         command = ["resume", "cut", "--workers", "1"]
 

@@ -16,21 +16,21 @@ from typing import Any
 import pytest
 import torch
 
-from fedveil.accounting.guarantees import Relation
 from fedveil.cli import main
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Relation
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples
 from fedveil.ledger.store import Ledger
-from fedveil.report.page.sentences import cell_of, status_words
-from fedveil.report.terminal.run_progress import Silent
+from fedveil.report.page.sentences import status_words
+from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.account import account
 from fedveil.runs.read import read_run
 from fedveil.runs.run import resume, run
 from fedveil.studies.attack import attack
 from fedveil.studies.audit import audit
-from fedveil.studies.report import facts, report
+from fedveil.studies.report import report, run_facts
 
 SMALL: dict[str, Any] = {
     "data.name": "cancer",
@@ -42,7 +42,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-class Stops(Silent):
+class Stops(SilentReporter):
     """Ctrl-C after so many rounds."""
 
     def __init__(self, after: int) -> None:
@@ -110,15 +110,16 @@ def test_a_finished_run_has_everything_on_its_page(call: Any, tmp_path: Path) ->
 
 
 def test_spent_is_what_account_says(call: Any, runs: Path, tmp_path: Path) -> None:
-    told = account(runs / "finished").to_dict()
-    found = facts(read_run(runs / "finished"), "finished")
-    assert list(found.spent or ()) == told["guarantees"]
-    assert list(found.promised or ()) == told["promised"]
+    told = account(runs / "finished")
+    found = run_facts(read_run(runs / "finished"), "finished")
+    assert told.spent is not None
+    assert found.spent == told.spent.guarantees
+    assert found.promised == told.promised.guarantees
     assert found.clients is not None
-    assert list(found.clients.epsilon or ()) == told["per_client"]["epsilon"]
-    ends = {words: points[-1][1] for words, points in found.course}
-    (server,) = [cell["epsilon"] for cell in told["guarantees"] if (cell["unit"], cell["view"]) == ("record", "server")]
-    assert any(value == pytest.approx(server) for words, value in ends.items() if "server" in words)
+    assert found.clients.epsilon == told.per_client
+    ends = {line.name: line.points[-1][1] for line in found.epsilon_lines}
+    server = told.spent.of(Unit.RECORD, View.SERVER).epsilon
+    assert any(value == pytest.approx(server) for name, value in ends.items() if "server" in name)
 
 
 def test_no_records_are_needed_to_report_on_a_run(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,9 +144,8 @@ def test_a_run_that_died_in_a_round_counts_what_it_paid_for(call: Any, runs: Pat
     crashed = tmp_path / "crashed"
     shutil.copytree(runs / "interrupted", crashed)
     with Ledger(crashed / "ledger.sqlite") as ledger:  # as the loop does before it sends the round; then it dies
-        last = [receipt for receipt in ledger.receipts() if receipt.round == 1]
-        again = [type(receipt)(2, receipt.client, receipt.did, False, 0) for receipt in last]
-        ledger.commit(2, [receipt.client for receipt in last], again)
+        again = [replace(charge, round=2) for charge in ledger.charges() if charge.round == 1]
+        ledger.charge(2, [charge.client for charge in again], again)
     events = crashed / "events.jsonl"
     events.write_text(events.read_text() + '{"event": "rou')
     code, out, _ = call(str(crashed), "--out", str(tmp_path / "page.html"))
@@ -405,13 +405,12 @@ def test_for_release_states_what_was_spent_where_repeated_rounds_cost_more_than_
     with pytest.raises(KeyboardInterrupt):
         run("fed-cdp", SMALL | {"cohort.size": 12}, out=repeated, workers=1, reporter=Stops(1))
     with Ledger(repeated / "ledger.sqlite") as ledger:  # a round that was sent to its clients, and then it died
-        first = ledger.receipts()
-        again = [replace(receipt, round=1, confirmed=False, draws=0) for receipt in first]
-        ledger.commit(1, [receipt.client for receipt in again], again)
+        again = [replace(charge, round=1) for charge in ledger.charges()]
+        ledger.charge(1, [charge.client for charge in again], again)
     resume(repeated, workers=1)
-    found, released = (facts(read_run(repeated), "repeated", release=release) for release in (False, True))
+    found, released = (run_facts(read_run(repeated), "repeated", release=release) for release in (False, True))
     (spent, promised, stated) = (
-        cell_of(cells or (), "record", "server")["epsilon"]
+        next(cell.epsilon for cell in cells or () if (cell.unit, cell.view) == (Unit.RECORD, View.SERVER))
         for cells in (found.spent, found.promised, released.promised)
     )
     assert stated == spent > promised
@@ -435,16 +434,16 @@ def test_for_release_compares_what_was_spent_under_the_relation_of_the_promise(t
         run({"method": "fedavg"} | settings, out=tmp_path / "run", workers=1, reporter=Stops(15))
     with Ledger(tmp_path / "run" / "ledger.sqlite") as ledger:
         for _ in range(20):  # attempts in which nobody was told anything, but that were begun
-            ledger.commit(15, [], [])
+            ledger.charge(15, [], [])
     resume(tmp_path / "run", workers=1)
     found = account(tmp_path / "run")
-    released = facts(read_run(tmp_path / "run"), "run", release=True)
-    stated = cell_of(released.promised or (), "record", "released")
+    released = run_facts(read_run(tmp_path / "run"), "run", release=True)
+    (stated,) = [each for each in released.promised or () if (each.unit, each.view) == cell]
     promise, spent = found.promised.of(*cell), found.spent.of(*cell)
     assert (promise.relation, spent.relation) == (Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE)
-    assert spent.epsilon < promise.epsilon < stated["epsilon"]
-    assert stated["relation"] == "replace-one"
-    assert stated["epsilon"] == found.spent.under(Relation.REPLACE_ONE, *cell).epsilon
+    assert spent.epsilon < promise.epsilon < stated.epsilon
+    assert stated.relation is Relation.REPLACE_ONE
+    assert stated.epsilon == found.spent.under(Relation.REPLACE_ONE, *cell).epsilon
 
 
 def test_for_release_audits_that_trained_on_real_records_are_left_out(call: Any, runs: Path, tmp_path: Path) -> None:
@@ -460,8 +459,8 @@ def test_for_release_audits_that_trained_on_real_records_are_left_out(call: Any,
 
 
 def test_for_release_states_what_is_promised_however_often_clients_were_drawn(runs: Path) -> None:
-    inside = facts(read_run(runs / "finished"), "finished")
-    outside = facts(read_run(runs / "finished"), "finished", release=True)
+    inside = run_facts(read_run(runs / "finished"), "finished")
+    outside = run_facts(read_run(runs / "finished"), "finished", release=True)
     assert outside.cells == inside.promised
     assert outside.clients is None
     assert all(set(event) <= {"event", "round", "accuracy", "loss"} for event in outside.rounds)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fedveil.papers import catalogue as known
-from fedveil.papers.catalogue import catalogue
+from fedveil.papers.catalogue import REPRODUCTIONS
 from fedveil.papers.reproduction import Cell, Training
 from fedveil.papers.values import final_accuracy
 
@@ -96,7 +96,7 @@ def test_part_of_a_table_needs_only_the_data_of_that_part(
 def test_runs_that_failed_end_the_command_with_an_error_after_the_files_are_written(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = catalogue()["fed-cdp-table-3"]
+    whole = REPRODUCTIONS["fed-cdp-table-3"]
     wild = {"data.name": "cancer", "local.steps": 1, "local.rate": 1e12, "aggregate.rate": 1e30, "stop.rounds": 2}
     cells = [Cell("wild", "cancer", Training("fedavg", wild), final_accuracy, added=True)]
     monkeypatch.setattr(known, "catalogue", lambda: {whole.name: replace(whole, cells=lambda scale: cells)})

@@ -12,10 +12,10 @@ import tomli_w
 import torch
 
 from fedveil.config.spec import DataSpec, EvaluationSpec, ModelSpec, Spec, resolve
-from fedveil.config.tasks import TASKS
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.data.dataset import Dataset
+from fedveil.data.known_sets import SETS, task_of
 from fedveil.data.partitions import FullCopy, Random, Shards
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.schedules import Constant, Linear
@@ -28,7 +28,7 @@ from fedveil.runs.prepare import prepare
 from fedveil.zoo import FED_AVG, FED_CDP, ZOO, named
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", SETS)
 @pytest.mark.parametrize("method", ZOO)
 def test_every_method_on_every_task_survives_its_toml_file(method: str, task: str, tmp_path: Path) -> None:
     spec = resolve({"method": method, "data": {"name": task}, "seed": 3})
@@ -122,10 +122,10 @@ def test_a_task_brings_the_settings_of_the_paper(
 
 
 def test_the_task_beats_fedavg() -> None:
-    assert TASKS["adult"]["batch"]["size"] != FED_AVG.batch.declared(1)
+    assert task_of("adult")["batch"]["size"] != FED_AVG.batch.declared(1)
     spec = resolve("fedavg", {"data.name": "adult"})
     assert (spec.method.batch, spec.method.rounds) == (PartitionBatch(3), 10)
-    assert spec.method.local.rate == Constant(TASKS["adult"]["local"]["rate"])
+    assert spec.method.local.rate == Constant(task_of("adult")["local"]["rate"])
     assert spec.method.aggregate == FED_AVG.aggregate
 
 
@@ -237,9 +237,9 @@ def test_an_unknown_data_set_gets_the_plain_settings() -> None:
 
 def test_resolving_changes_neither_the_table_nor_the_tasks() -> None:
     table = {"method": "fed-cdp", "data": {"name": "adult"}, "model": {"options": {"hidden": [1]}}}
-    before, tasks = repr(table), repr(TASKS)
+    before, tasks = repr(table), repr(SETS)
     resolve(table, {"data.clients": 3, "model.options.bias": False})
-    assert (repr(table), repr(TASKS)) == (before, tasks)
+    assert (repr(table), repr(SETS)) == (before, tasks)
 
 
 @pytest.mark.parametrize("value", [None, "none"])

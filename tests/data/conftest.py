@@ -1,4 +1,4 @@
-"""Data sets that may not be here, a cache of one's own, and a small web server that can misbehave."""
+"""Data sets that may not be here, a cache of one's own, a small web server that can misbehave, and a toy set on it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from data_site import Site
 from fedveil.core.errors import FedveilError
 from fedveil.data import sources
 from fedveil.data.dataset import Dataset, load
+from fedveil.data.known_sets import SETS
+from fedveil.data.named_set import NamedSet, RoughCosts, SplitArrays
+from fedveil.data.origins import files_below
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +82,30 @@ def site() -> Iterator[Site]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def toy(home: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data set of two small files, of which the site is the only origin."""
+    contents = {"one.bin": b"first file" * 100, "two.bin": b"second file" * 100}
+    site.files |= {f"/toy/{name}": content for name, content in contents.items()}
+    declared = NamedSet(
+        name="toy",
+        description="two small files",
+        class_names=("no", "yes"),
+        input_shape=(2,),
+        files=tuple(
+            sources.SourceFile((sources.Form(f"toy/{name}", sources.sha256_of(content)),))
+            for name, content in contents.items()
+        ),
+        origins=(files_below(f"{site.address}/toy"),),
+        load=_never,
+        task={},
+        costs=RoughCosts(gradient_microseconds=1.0, evaluation_seconds=1.0),
+    )
+    monkeypatch.setitem(SETS, "toy", declared)
+    return home / "data" / "toy"
+
+
+def _never() -> SplitArrays:
+    raise AssertionError("the toy files hold no records")

@@ -14,7 +14,8 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.data.dataset import Examples
-from fedveil.engine.client import Statistics, Uploads
+from fedveil.engine.client import Statistics, Upload
+from fedveil.engine.job import Job
 from fedveil.engine.loop import rounds
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import initial_state
@@ -25,23 +26,20 @@ from fedveil.parts.cohorts import Everyone, FixedSize
 from fedveil.parts.local_training import LocalTraining
 from fedveil.parts.personal import Attention, Identity, Interpolated, Shared
 from fedveil.parts.stopping import Stop
-from fedveil.runtimes.local import Job, LocalRuntime
+from fedveil.runtimes.local import LocalRuntime
 
 SHARED = torch.tensor([1.0, 2.0])
 
 
-def upload(clients: Sequence[int], updates: Tensor, accuracies: Tensor | None = None) -> Uploads:
-    count = len(clients)
-    statistics = Statistics(torch.ones(count), torch.ones(count, 1), torch.zeros(count, dtype=torch.int64))
-    return Uploads(tuple(clients), updates, (), statistics, accuracies=accuracies)
+def upload(client: int, update: Sequence[float], accuracy: float | None = None) -> Upload:
+    return Upload(client, torch.tensor(update), (), Statistics(1.0, (1.0,), 0), accuracy=accuracy)
 
 
 def trained(directory: Path, *trainings: tuple[int, int]) -> PersonalModels:
     """Models after (round, client) trainings; the update of a training is (round, client)."""
     models = PersonalModels(Interpolated(0.5), directory)
     for round, client in trainings:
-        accuracy = torch.tensor([round / 10])
-        models.keep(round, SHARED, upload([client], torch.tensor([[float(round), float(client)]]), accuracy))
+        models.keep(round, SHARED, upload(client, [float(round), float(client)], round / 10))
     return models
 
 
@@ -69,7 +67,7 @@ def test_the_mean_accuracy_does_not_depend_on_who_trained_first(tmp_path: Path) 
     for name, order in (("a", [0, 1, 2, 3, 4, 5]), ("b", [5, 3, 1, 0, 2, 4]), ("c", [2, 4, 5, 1, 0, 3])):
         models = PersonalModels(Identity(), tmp_path / name)
         for client in order:
-            models.keep(0, SHARED, upload([client], torch.zeros(1, 2), torch.tensor([accuracies[client]]).double()))
+            models.keep(0, SHARED, upload(client, [0.0, 0.0], accuracies[client]))
         found.add(models.accuracy)
     assert len(found) == 1
     assert found.pop() == pytest.approx(sum(accuracies) / 6)
@@ -103,15 +101,25 @@ def test_a_crash_between_two_checkpoints_leads_back_to_the_first(forgotten: bool
     models = trained(tmp_path, (0, 3), (0, 4))
     if forgotten:
         models.forget()
-    models.keep(1, SHARED, upload([3], torch.tensor([[9.0, 9.0]])))
-    (tmp_path / "0000004-000001.part").write_bytes(b"half a mod")
+    models.keep(1, SHARED, upload(3, [9.0, 9.0]))
+    half = tmp_path / ".0000004-000001.safetensors.321.part"  # of a process that was killed while it wrote
+    half.write_bytes(b"half a mod")
     again = PersonalModels(Interpolated(0.5), tmp_path)
     again.rewind(1)
     assert again.model(3, SHARED).tolist() == [1.0, 5.0]
     assert again.model(4, SHARED).tolist() == [1.0, 6.0]
-    again.keep(1, SHARED, upload([4], torch.tensor([[7.0, 7.0]])))  # the repeated round writes over the half file
+    assert not half.exists()
+    again.keep(1, SHARED, upload(4, [7.0, 7.0]))
     assert again.model(4, SHARED).tolist() == [8.0, 9.0]
-    assert not (tmp_path / "0000004-000001.part").exists()
+
+
+def test_a_model_that_cannot_be_written_stops_the_run_and_leaves_the_older_one(tmp_path: Path) -> None:
+    models = trained(tmp_path, (0, 3))
+    (tmp_path / "0000003-000001.safetensors").mkdir()  # where the next one should go
+    with pytest.raises(FedveilError, match="directory"):
+        models.keep(1, SHARED, upload(3, [9.0, 9.0], 0.9))
+    assert models.model(3, SHARED).tolist() == [1.0, 5.0]
+    assert models.accuracy == 0.0
 
 
 def test_a_model_that_cannot_be_read_stops_the_run_by_name(tmp_path: Path) -> None:
@@ -126,7 +134,7 @@ def test_an_update_that_is_not_finite_leaves_the_client_with_the_shared_model(
     tmp_path: Path, broken: list[float]
 ) -> None:
     models = PersonalModels(Identity(), tmp_path)
-    models.keep(0, SHARED, upload([1], torch.tensor([broken])))
+    models.keep(0, SHARED, upload(1, broken))
     assert torch.equal(models.model(1, SHARED), SHARED)
 
 
@@ -196,9 +204,9 @@ class Weighed(PersonalModels):
     most: int = 0
     others: frozenset[int] = frozenset()  # what was there before
 
-    def keep(self, round: int, shared: Tensor, uploads: Uploads) -> None:
-        super().keep(round, shared, uploads)
-        if round == 1 and uploads.clients[0] % 7 == 0:  # everybody has a model by now; looking takes its time
+    def keep(self, round: int, shared: Tensor, upload: Upload) -> None:
+        super().keep(round, shared, upload)
+        if round == 1 and upload.client % 140 == 0:  # everybody has a model by now; looking takes its time
             stored = {where: size for where, size in storages().items() if where not in self.others}
             self.most = max(self.most, sum(size for size in stored.values() if size % self.size == 0))
 

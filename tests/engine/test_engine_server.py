@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,9 +13,10 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Population, Receipt, Unit
 from fedveil.engine.admission import Limited
-from fedveil.engine.client import Statistics, Uploads
+from fedveil.engine.client import Statistics, Upload
 from fedveil.engine.receipts import ReceiptMismatch, check_receipts
 from fedveil.engine.server import (
+    CLIPPED_TOGETHER,
     ServerState,
     Tally,
     close_round,
@@ -23,6 +25,7 @@ from fedveil.engine.server import (
     sanitise_sum,
     server_mechanism,
 )
+from fedveil.engine.updates import clipped, update_norms
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
@@ -41,22 +44,20 @@ def layout(size: int) -> Layout:
     return Layout(("w",), ((size,),), (0,))
 
 
-def upload(*updates: list[float]) -> Uploads:
-    count = len(updates)
-    statistics = Statistics(torch.ones(count), torch.ones(count, 1), torch.zeros(count, dtype=torch.int64))
-    return Uploads(tuple(range(count)), torch.tensor(updates), (), statistics)
+def upload(update: Sequence[float], client: int = 0) -> Upload:
+    return Upload(client, torch.tensor(update), (), Statistics(loss=1.0, norms=(1.0,), rejected=0))
 
 
-def closed(method: Method, start: list[float], *uploads: Uploads) -> torch.Tensor:
+def closed(method: Method, start: list[float], *updates: list[float]) -> torch.Tensor:
     tally = Tally(layout(len(start)))
-    for part in uploads:
-        tally.add(part)
+    for client, update in enumerate(updates):
+        tally.add(upload(update, client))
     return close_round(method, initial_state(method, torch.tensor(start)), tally, POPULATION).parameters
 
 
 def test_the_divisor_is_the_declared_cohort_whoever_came() -> None:
     method = Method(cohort=PoissonCohort(0.2))  # 4 of 20 expected, 2 came
-    assert closed(method, [1.0, 1.0], upload([4.0, 0.0], [0.0, 8.0])).tolist() == [2.0, 3.0]
+    assert closed(method, [1.0, 1.0], [4.0, 0.0], [0.0, 8.0]).tolist() == [2.0, 3.0]
 
 
 def test_an_empty_cohort_leaves_the_model_alone() -> None:
@@ -65,7 +66,8 @@ def test_an_empty_cohort_leaves_the_model_alone() -> None:
 
 def test_an_update_that_is_not_finite_counts_as_zero_and_is_counted() -> None:
     tally = Tally(layout(2))
-    tally.add(upload([1.0, 1.0], [float("nan"), 0.0], [float("inf"), 0.0]))
+    for update in ([1.0, 1.0], [math.nan, 0.0], [math.inf, 0.0]):
+        tally.add(upload(update))
     assert tally.total.tolist() == [1.0, 1.0]
     assert tally.rejected_updates == 2
 
@@ -73,19 +75,43 @@ def test_an_update_that_is_not_finite_counts_as_zero_and_is_counted() -> None:
 def test_the_norms_of_layers_are_means_over_the_updates_that_count() -> None:
     layers = Layout(("first", "second"), ((2,), (1,)), (0, 1))
     tally = Tally(layers)
-    statistics = Statistics(torch.ones(3), torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64))
-    updates = torch.tensor([[3.0, 4.0, 1.0], [0.0, 1.0, -3.0], [float("nan"), 0.0, 0.0]])
-    tally.add(Uploads((0, 1, 2), updates, (), statistics))
+    for client, update in enumerate(([3.0, 4.0, 1.0], [0.0, 1.0, -3.0], [math.nan, 0.0, 0.0])):
+        tally.add(Upload(client, torch.tensor(update), (), Statistics(1.0, (float(client), 6.0), client)))
     assert tally.layer_update_norms == [3.0, 2.0]
+    assert tally.layer_norms == [1.0, 6.0]
+    assert (tally.clients, tally.rejected, tally.losses) == (3, 3, [1.0] * 3)
 
 
-def test_the_sum_does_not_depend_on_how_uploads_were_chunked() -> None:
+def test_the_sum_adds_one_client_after_another_in_double_precision() -> None:
     generator = torch.Generator().manual_seed(0)
-    updates = [row.tolist() for row in torch.randn(40, 3, generator=generator) * torch.logspace(-6, 6, 40)[:, None]]
-    method = Method(cohort=FixedSize(20))
-    whole = closed(method, [0.0] * 3, upload(*updates))
-    assert torch.equal(whole, closed(method, [0.0] * 3, *[upload(update) for update in updates]))
-    assert torch.equal(whole, closed(method, [0.0] * 3, upload(*updates[:7]), upload(*updates[7:])))
+    updates = torch.randn(40, 3, generator=generator) * torch.logspace(-6, 6, 40)[:, None]
+    tally, expected = Tally(layout(3)), torch.zeros(3, dtype=torch.float64)
+    for client, update in enumerate(updates):
+        tally.add(upload(update.tolist(), client))
+        expected += update
+    assert torch.equal(tally.total, expected)
+
+
+@pytest.mark.parametrize("count", [1, CLIPPED_TOGETHER - 1, CLIPPED_TOGETHER, 2 * CLIPPED_TOGETHER + 3])
+def test_what_the_server_clips_side_by_side_is_what_it_would_clip_one_by_one(count: int) -> None:
+    method = private(Quantile(2.0, sigma=1.0), sigma=1.5)
+    mechanism = server_mechanism(method, initial_state(method, torch.zeros(300)))
+    assert mechanism is not None
+    updates = torch.randn(count, 300, generator=torch.Generator().manual_seed(1)) / 8
+    updates[count // 2, 0] = math.nan
+    tally = Tally(layout(300), mechanism)
+    total, reports = torch.zeros(300, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    for client, update in enumerate(updates):
+        tally.add(upload(update.tolist(), client))
+        norms = update_norms(update[None], layout(300))
+        total += clipped(update[None], norms, mechanism, layout(300))[0]
+        report = mechanism.report(norms[:, 0])
+        assert report is not None
+        reports += report[0]
+    tally.settle(mechanism)
+    assert torch.equal(tally.total, total)
+    assert tally.reports is not None
+    assert torch.equal(tally.reports, reports)
 
 
 @pytest.mark.parametrize("optimiser", [Momentum(0.9), Adam()])

@@ -10,15 +10,18 @@ import torch
 from torch import nn
 
 from fedveil.core.streams import Streams
-from fedveil.core.types import Taps, View
+from fedveil.core.types import CLIENTS_WORK, Taps, Unit, View
 from fedveil.data.dataset import Examples
 from fedveil.data.partitions import Dirichlet, FullCopy, Random, Shards, make_partition
 from fedveil.engine.batched import Engine, alike
-from fedveil.engine.client import Broadcast, Uploads
+from fedveil.engine.client import NO_TAPS, Broadcast, Upload
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
+from fedveil.engine.job import Job
 from fedveil.engine.plain import Plain
+from fedveil.engine.server import initial_state
 from fedveil.engine.sites import Sites
+from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant
@@ -58,26 +61,39 @@ def quiet(method: Method, by: str = "layer", bound: float = 0.5, noise: str = "r
     return replace(method, example=Gaussian(clip=Clip(Constant(bound), by=by), sigma=0.0, noise=noise))
 
 
-def uploads(method: Method, model: nn.Module, sites: Sites, path: str, chunk: int = CLIENTS, seed: int = 5) -> Uploads:
+def uploads(
+    method: Method,
+    model: nn.Module,
+    sites: Sites,
+    path: str,
+    chunk: int = CLIENTS,
+    seed: int = 5,
+    taps: Taps = NO_TAPS,
+) -> list[Upload]:
+    """The uploads of all clients, in the order of their numbers."""
     shape = sites.examples.inputs.shape[1:]
     gradients = {"plain": Plain, "general": General, "fused": lambda m: Fused.build(m, tuple(shape))}[path](model)
     assert gradients is not None
-    engine = Engine(method, model, sites, sites.examples, Streams.from_seed(seed), gradients)
-    start = Broadcast(0, gradients.layout.vector(model))
-    parts = [
-        engine.train(start, group[first : first + chunk])
+    engine = Engine(Job(method, model, sites, sites.examples, Streams.from_seed(seed)), gradients)
+    start = Broadcast(0, gradients.layout.vector(model), initial_state(method, torch.zeros(1)).bound)
+    made = [
+        upload
         for group in alike(method, sites, range(CLIENTS))
         for first in range(0, len(group), chunk)
+        for upload in engine.train(start, group[first : first + chunk], taps)
     ]
-    order = torch.tensor([client for part in parts for client in part.clients]).argsort()
-    joined = torch.cat([part.updates for part in parts])[order]
-    return replace(parts[0], updates=joined, receipts=tuple(r for part in parts for r in part.receipts))
+    assert sorted(upload.client for upload in made) == list(range(CLIENTS))
+    return sorted(made, key=lambda upload: upload.client)
 
 
-def assert_same(first: Uploads, second: Uploads) -> None:
-    scale = first.updates.abs().max()
+def updates(made: list[Upload]) -> torch.Tensor:
+    return torch.stack([upload.update for upload in made])
+
+
+def assert_same(first: list[Upload], second: list[Upload]) -> None:
+    scale = updates(first).abs().max()
     assert scale > 0
-    assert (first.updates - second.updates).abs().max() / scale < 1e-5
+    assert (updates(first) - updates(second)).abs().max() / scale < 1e-5
 
 
 IMAGES = (1, 16, 16)
@@ -172,7 +188,58 @@ def test_a_clients_update_is_bit_identical_in_every_chunk_that_respects_the_tile
     whole = uploads(method, model, sites, path)
     tile = 1 if path == "fused" else CLIENTS  # a cohort this small is one tile
     for chunk in (1, 2, 4, 5) if tile == 1 else (tile, 2 * tile):
-        assert torch.equal(whole.updates, uploads(method, model, sites, path, chunk=chunk).updates)
+        assert torch.equal(updates(whole), updates(uploads(method, model, sites, path, chunk=chunk)))
+
+
+EVERY_PLACE = replace(
+    FED_CDP,
+    example=Gaussian(clip=Clip(Constant(1.0), by="layer"), sigma=1.0, noise="row"),
+    upload=Gaussian(clip=Clip(Quantile(0.5, sigma=5.0)), sigma=2.0, unit=Unit.CLIENT),
+)
+
+
+@pytest.mark.parametrize("path", ["fused", "general"])
+def test_an_upload_carries_what_is_its_own_clients_whatever_the_chunk(path: str) -> None:
+    sites, model = make_sites(IMAGES), build("cnn", IMAGES, CLASSES, {"activation": "sigmoid"}, seed=1)
+    uneven = Sites(sites.examples, sites.indices[:69], (12, 12, 9, 12, 12, 12))
+    taps, method = Taps(frozenset(CLIENTS_WORK), frozenset({0, 1})), small(EVERY_PLACE)
+    # The general path computes whole tiles, so that small chunks of it are padded with clients that are dropped.
+    for chunk in (1, 2, 4, CLIENTS):
+        for upload, whole in zip(
+            uploads(method, model, uneven, path, chunk, taps=taps),
+            uploads(method, model, uneven, path, taps=taps),
+            strict=True,
+        ):
+            client = whole.client
+            assert upload.client == client
+            assert upload.receipts == whole.receipts
+            assert [(receipt.client, receipt.did.place) for receipt in upload.receipts] == [
+                (client, "example"),
+                (client, "upload"),
+            ]
+            assert upload.receipts[0].did.sampling.records == uneven.sizes[client]
+            assert upload.report is not None
+            assert whole.report is not None
+            assert torch.equal(upload.report, whole.report)
+            assert upload.statistics == whole.statistics
+            seen = [(shown.client, shown.view, shown.step) for shown in upload.observations]
+            assert seen == [
+                (client, View.ON_DEVICE, 0),
+                (client, View.ON_DEVICE, 1),
+                (client, View.CLIENT, None),
+                (client, View.SERVER, None),
+            ]
+            assert torch.equal(upload.observations[-1].tensors, upload.update)
+            for shown, same in zip(upload.observations, whole.observations, strict=True):
+                assert torch.equal(shown.tensors, same.tensors)
+                assert torch.equal(shown.start, same.start)
+
+
+def test_reports_and_noise_of_clients_in_a_chunk_differ() -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    made = uploads(small(EVERY_PLACE), model, sites, "fused")
+    assert len({float(upload.report[0]) for upload in made if upload.report is not None}) == CLIENTS
+    assert len({float(upload.update[0]) for upload in made}) == CLIENTS
 
 
 def test_clients_of_different_sizes_run_side_by_side() -> None:
@@ -189,7 +256,7 @@ def test_with_noise_the_two_paths_agree_in_distribution() -> None:
     noisy = replace(FED_CDP, example=replace(FED_CDP.example, sigma=2.0))  # type: ignore[type-var]
     method = small(noisy, local=LocalTraining(steps=1, rate=Constant(1.0)))
     draws = {
-        path: torch.cat([uploads(method, model, sites, path, seed=seed).updates for seed in range(40)])
+        path: torch.cat([updates(uploads(method, model, sites, path, seed=seed)) for seed in range(40)])
         for path in ("plain", "fused")
     }
     expected = 2.0 * 4.0 * np.sqrt(3) / 3  # σ·C·sqrt(B)/B on the mean gradient, learning rate 1
@@ -201,16 +268,15 @@ def test_with_noise_the_two_paths_agree_in_distribution() -> None:
 def test_views_show_the_very_tensors_of_the_training() -> None:
     sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
     method = small(FED_CDP, local=LocalTraining(steps=1, rate=Constant(0.5)))
-    engine = Engine(method, model, sites, sites.examples, Streams.from_seed(5))
+    engine = Engine(Job(method, model, sites, sites.examples, Streams.from_seed(5)))
     start = engine.gradients.layout.vector(model)
-    seen = engine.train(Broadcast(0, start), range(CLIENTS), Taps(frozenset(View) - {View.PEER, View.RELEASED}))
-    by_view = {view: [o for o in seen.observations if o.view is view] for view in View}
-    for client in range(CLIENTS):
-        rows = by_view[View.ON_DEVICE][client]
+    for upload in engine.train(Broadcast(0, start), range(CLIENTS), Taps(frozenset(CLIENTS_WORK))):
+        rows, finished, arrived = upload.observations
+        assert (rows.view, finished.view, arrived.view) == (View.ON_DEVICE, View.CLIENT, View.SERVER)
         assert rows.tensors.shape == (3, engine.gradients.layout.size)
-        torch.testing.assert_close(-0.5 * rows.tensors.sum(0) / 3, seen.updates[client], rtol=1e-4, atol=1e-4)
-        assert torch.equal(by_view[View.CLIENT][client].tensors, seen.updates[client])
-        assert torch.equal(by_view[View.SERVER][client].tensors, seen.updates[client])
-        assert torch.equal(by_view[View.SERVER][client].start, start)
+        torch.testing.assert_close(-0.5 * rows.tensors.sum(0) / 3, upload.update, rtol=1e-4, atol=1e-4)
+        assert torch.equal(finished.tensors, upload.update)
+        assert torch.equal(arrived.tensors, upload.update)
+        assert torch.equal(arrived.start, start)
         row_noise = rows.tensors.std()
         assert row_noise == pytest.approx(24.0, rel=0.2)  # σ·C on every single row

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Declaration, Receipt, Sampling, Unit
-from fedveil.ledger.store import Ledger
+from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
+from fedveil.ledger.store import Ledger, LedgerRound, Pin
 from fedveil.runs.account import account
 from fedveil.runs.run import resume, run
 
@@ -36,8 +36,16 @@ def declaration(bound: float = 4.0) -> Declaration:
     )
 
 
+def charges(round: int, clients: list[int], bound: float = 4.0) -> list[Charge]:
+    return [Charge(round, client, declaration(bound)) for client in clients]
+
+
 def receipts(round: int, clients: list[int], bound: float = 4.0) -> list[Receipt]:
-    return [Receipt(round, client, declaration(bound), client % 2 == 0, 9814 * 100) for client in clients]
+    return [Receipt(round, client, declaration(bound), True, 9814 * 100) for client in clients]
+
+
+def attempts(ledger: Ledger) -> list[tuple[int, int, tuple[int, ...]]]:
+    return [(entry.round, entry.attempt, entry.cohort) for entry in ledger.rounds()]
 
 
 @pytest.fixture
@@ -49,19 +57,20 @@ def path(tmp_path: Path) -> Path:
 def filled(path: Path) -> Path:
     with Ledger(path) as ledger:
         for round in range(20):
-            ledger.commit(round, [1, 5, round + 10], receipts(round, [1, 5, round + 10], bound=6 - round / 10))
+            ledger.charge(round, [1, 5, round + 10], charges(round, [1, 5, round + 10], bound=6 - round / 10))
     return path
 
 
-def test_receipts_come_back_exactly_and_in_order(path: Path) -> None:
-    given_receipts = [*receipts(0, [3, 1, 2], 4.0), *receipts(0, [9], 0.1 + 0.2)]
+def test_charges_come_back_exactly_and_in_order(path: Path) -> None:
+    paid = [*charges(0, [3, 1, 2], 4.0), *charges(0, [9], 0.1 + 0.2)]
     with Ledger(path) as ledger:
-        ledger.commit(0, [3, 1, 2, 9], given_receipts)
-        assert ledger.receipts() == given_receipts
+        ledger.charge(0, [3, 1, 2, 9], paid)
+        assert ledger.charges() == paid
     with Ledger(path) as reopened:
-        assert reopened.receipts() == given_receipts
-        assert reopened.receipts()[0].did.unit is Unit.RECORD
-        assert reopened.rounds() == [(0, 0, [3, 1, 2, 9])]
+        assert reopened.charges() == paid
+        assert reopened.charges()[0].declared.unit is Unit.RECORD
+        assert reopened.rounds() == [LedgerRound(0, 0, (3, 1, 2, 9), executed=False)]
+        assert reopened.receipts() == []
 
 
 FLOATS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
@@ -72,10 +81,10 @@ COUNTS = st.integers(0, 2**53)
 @given(
     made=st.lists(
         st.builds(
-            Receipt,
+            Charge,
             round=st.just(7),
             client=st.integers(0, 2**31),
-            did=st.builds(
+            declared=st.builds(
                 Declaration,
                 place=st.text(max_size=10),
                 unit=st.sampled_from(Unit),
@@ -88,53 +97,51 @@ COUNTS = st.integers(0, 2**53)
                     Sampling, kind=st.text(max_size=9), records=COUNTS, batch=COUNTS, cap=COUNTS, uses=COUNTS
                 ),
             ),
-            confirmed=st.booleans(),
-            draws=COUNTS,
         ),
         max_size=3,
     )
 )
-def test_any_receipts_come_back_exactly(made: list[Receipt]) -> None:
+def test_any_charges_come_back_exactly(made: list[Charge]) -> None:
     with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as ledger:
-        ledger.commit(7, [1], made)
-        assert ledger.receipts() == made
+        ledger.charge(7, [1], made)
+        assert ledger.charges() == made
 
 
 def test_a_round_that_is_repeated_is_a_new_attempt_and_the_old_one_stays(path: Path) -> None:
-    first, second = receipts(3, [1, 2]), receipts(3, [1, 2], bound=5.0)
+    first, second = charges(3, [1, 2]), charges(3, [1, 2], bound=5.0)
     with Ledger(path) as ledger:
-        ledger.commit(3, [1, 2], first)
+        ledger.charge(3, [1, 2], first)
     with Ledger(path) as ledger:
-        ledger.commit(3, [1, 2], second)
-        ledger.commit(4, [2], receipts(4, [2]))
-        ledger.commit(3, [1, 2], first)
-        assert ledger.rounds() == [(3, 0, [1, 2]), (3, 1, [1, 2]), (4, 0, [2]), (3, 2, [1, 2])]
-        assert ledger.receipts() == [*first, *second, *receipts(4, [2]), *first]
+        ledger.charge(3, [1, 2], second)
+        ledger.charge(4, [2], charges(4, [2]))
+        ledger.charge(3, [1, 2], first)
+        assert attempts(ledger) == [(3, 0, (1, 2)), (3, 1, (1, 2)), (4, 0, (2,)), (3, 2, (1, 2))]
+        assert ledger.charges() == [*first, *second, *charges(4, [2]), *first]
 
 
 def test_rounds_are_only_ever_added(filled: Path) -> None:
     with Ledger(filled) as ledger:
-        before_rounds, before = ledger.rounds(), ledger.receipts()
-        ledger.commit(20, [1], receipts(20, [1]))
+        before_rounds, before = ledger.rounds(), ledger.charges()
+        ledger.charge(20, [1], charges(20, [1]))
         assert ledger.rounds()[:-1] == before_rounds
-        assert ledger.receipts()[:-1] == before
+        assert ledger.charges()[:-1] == before
 
 
 def test_a_round_without_clients_or_without_noise_is_on_record_too(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger.commit(0, [], [])
-        ledger.commit(1, [4], [])
-        assert ledger.rounds() == [(0, 0, []), (1, 0, [4])]
-        assert ledger.receipts() == []
+        ledger.charge(0, [], [])
+        ledger.charge(1, [4], [])
+        assert attempts(ledger) == [(0, 0, ()), (1, 0, (4,))]
+        assert ledger.charges() == []
 
 
-def test_a_declaration_shared_by_many_receipts_is_stored_once(path: Path) -> None:
+def test_a_declaration_shared_by_many_charges_is_stored_once(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger.commit(0, list(range(50)), receipts(0, list(range(50))))
-        ledger.commit(1, [1], receipts(1, [1]))
+        ledger.charge(0, list(range(50)), charges(0, list(range(50))))
+        ledger.charge(1, [1], charges(1, [1]))
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT count(*) FROM declarations").fetchone() == (1,)
-        assert database.execute("SELECT count(*) FROM receipts").fetchone() == (51,)
+        assert database.execute("SELECT count(*) FROM charges").fetchone() == (51,)
     database.close()
 
 
@@ -142,24 +149,24 @@ def test_what_was_committed_is_on_disk_before_the_ledger_is_closed(path: Path, t
     crashed = tmp_path / "crashed"
     crashed.mkdir()
     with Ledger(path) as ledger:
-        ledger.commit(0, [1, 2], receipts(0, [1, 2]))
+        ledger.charge(0, [1, 2], charges(0, [1, 2]))
         for file in tmp_path.glob("ledger.sqlite*"):  # what a crash at this moment would leave behind
             shutil.copy(file, crashed)
     with Ledger(crashed / "ledger.sqlite") as ledger:
-        assert ledger.rounds() == [(0, 0, [1, 2])]
-        assert ledger.receipts() == receipts(0, [1, 2])
+        assert attempts(ledger) == [(0, 0, (1, 2))]
+        assert ledger.charges() == charges(0, [1, 2])
 
 
 def test_a_commit_that_fails_halfway_leaves_nothing_of_itself(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger.commit(0, [1], receipts(0, [1]))
-        spoilt = [*receipts(1, [1]), Receipt(1, 2, declaration(), None, 5)]  # type: ignore[arg-type]
+        ledger.charge(0, [1], charges(0, [1]))
+        spoilt = [*charges(1, [1]), Charge(1, None, declaration())]  # type: ignore[arg-type]
         with pytest.raises(FedveilError, match="ledger"):
-            ledger.commit(1, [1, 2], spoilt)
-        assert ledger.rounds() == [(0, 0, [1])]
-        assert ledger.receipts() == receipts(0, [1])
-        ledger.commit(1, [1], receipts(1, [1]))
-        assert ledger.rounds()[-1] == (1, 0, [1])
+            ledger.charge(1, [1, 2], spoilt)
+        assert attempts(ledger) == [(0, 0, (1,))]
+        assert ledger.charges() == charges(0, [1])
+        ledger.charge(1, [1], charges(1, [1]))
+        assert attempts(ledger)[-1] == (1, 0, (1,))
 
 
 def test_every_commit_is_synced_to_the_disk(path: Path) -> None:
@@ -192,13 +199,13 @@ def test_a_ledger_in_use_by_another_process_is_refused(path: Path) -> None:
         assert "another process is working on this run" in refusal(path)
         other.communicate("\n")
     with Ledger(path) as ledger:
-        assert ledger.rounds() == []
+        assert attempts(ledger) == []
 
 
 def test_no_other_process_can_even_read_a_ledger_that_is_held(path: Path) -> None:
     script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM rounds')\n"
     with Ledger(path) as ledger:
-        ledger.commit(0, [1], [])
+        ledger.charge(0, [1], [])
         held = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
         assert "database is locked" in held.stderr
     assert subprocess.run([sys.executable, "-c", script, str(path)], check=False).returncode == 0
@@ -274,7 +281,7 @@ def test_a_ledger_that_was_refused_can_be_mended_and_opened(filled: Path) -> Non
 def test_a_declaration_that_cannot_be_read_stops_the_run(filled: Path, text: str) -> None:
     spoil(filled, "UPDATE declarations SET declaration = ? WHERE id = 1", text)
     with Ledger(filled) as ledger, pytest.raises(FedveilError, match="ledger"):
-        ledger.receipts()
+        ledger.charges()
 
 
 def test_a_cohort_that_cannot_be_read_stops_the_run(filled: Path) -> None:
@@ -293,7 +300,7 @@ def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(dam
         ledger.touch()
     elif damage == "of another run":
         with Ledger(ledger) as other:
-            other.commit(0, [1], [])
+            other.charge(0, [1], [])
     for again in (account, resume):
         with pytest.raises(FedveilError, match="ledger"):
             again(tmp_path / "run")
@@ -302,29 +309,29 @@ def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(dam
 def test_a_ledger_covers_the_rounds_it_holds_and_not_one_more(path: Path) -> None:
     with Ledger(path) as ledger:
         for round in range(3):
-            ledger.commit(round, [1], receipts(round, [1]))
+            ledger.charge(round, [1], charges(round, [1]))
         ledger.check_covers(3)
         with pytest.raises(FedveilError, match="lacks 1 of the 4 published rounds"):
             ledger.check_covers(4)
 
 
-def test_receipts_of_another_round_are_refused(path: Path) -> None:
+def test_charges_of_another_round_are_refused(path: Path) -> None:
     with Ledger(path) as ledger, pytest.raises(FedveilError):
-        ledger.commit(1, [1], receipts(0, [1]))
+        ledger.charge(1, [1], charges(0, [1]))
 
 
 def test_a_ledger_is_held_to_the_spec_of_its_first_opening(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger.pin("sigma = 6.0")
-        ledger.commit(0, [1], receipts(0, [1]))
+        ledger.pin(Pin.SPEC, "sigma = 6.0")
+        ledger.charge(0, [1], charges(0, [1]))
     with Ledger(path) as ledger:
-        ledger.pin("sigma = 6.0")
+        ledger.pin(Pin.SPEC, "sigma = 6.0")
         with pytest.raises(FedveilError, match="the spec was changed after the run began"):
-            ledger.pin("sigma = 60.0")
-        ledger.pin("sigma = 6.0")  # the refused one was not kept
-        assert ledger.check("sigma = 6.0")
-        assert not ledger.check("anything", "terms")  # nothing was said of them,
-        assert not ledger.check("something else", "terms")  # and asking does not say it
+            ledger.pin(Pin.SPEC, "sigma = 60.0")
+        ledger.pin(Pin.SPEC, "sigma = 6.0")  # the refused one was not kept
+        assert ledger.check(Pin.SPEC, "sigma = 6.0")
+        assert not ledger.check(Pin.CONTEXT, "anything")  # nothing was said of them,
+        assert not ledger.check(Pin.CONTEXT, "something else")  # and asking does not say it
 
 
 def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None:
@@ -347,20 +354,69 @@ def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None
 def test_equal_declarations_come_back_as_one_object(filled: Path) -> None:
     """A table compares thousands of them."""
     with Ledger(filled) as ledger:
-        found = [receipt.did for receipt in ledger.receipts()]
+        found = [charge.declared for charge in ledger.charges()]
     assert len({id(did) for did in found}) == len(set(found)) == 20
 
 
-def test_confirming_tells_the_places_of_one_client_apart(path: Path) -> None:
+def test_what_was_executed_stands_beside_what_was_charged(path: Path) -> None:
     (example,) = receipts(0, [1])
-    at_server = replace(example, did=replace(example.did, place="server"), draws=0, confirmed=False)
-    example = replace(example, draws=0, confirmed=False)
+    at_server = replace(example, did=replace(example.did, place="server"))
     with Ledger(path) as ledger:
-        ledger.commit(0, [example.client], [example, at_server])
+        ledger.charge(0, [1], [example.charge, at_server.charge])
         # the bound of the second was not known when the round was paid for
-        ran = replace(at_server, did=replace(at_server.did, bound=0.3), confirmed=True, draws=7)
-        ledger.confirm(0, [ran, replace(example, confirmed=True, draws=5)])
-        assert [(r.did.place, r.confirmed, r.draws) for r in ledger.receipts()] == [
-            ("example", True, 5),
-            ("server", True, 7),
-        ]
+        ran = [replace(at_server, did=replace(at_server.did, bound=0.3), draws=7), replace(example, draws=5)]
+        ledger.execute(0, ran)
+        ledger.charge(1, [1], [replace(example, round=1).charge])
+        assert ledger.charges()[:2] == [example.charge, at_server.charge]
+        assert ledger.receipts() == ran
+        assert [(entry.round, entry.executed) for entry in ledger.rounds()] == [(0, True), (1, False)]
+
+
+@pytest.mark.parametrize("surplus", [True, False])
+def test_a_round_that_did_something_else_than_it_was_charged_for_is_refused(path: Path, surplus: bool) -> None:
+    with Ledger(path) as ledger:
+        ledger.charge(0, [1, 2], charges(0, [1, 2]))
+        with pytest.raises(FedveilError, match="something else than it was charged for"):
+            ledger.execute(0, receipts(0, [1, 2, 3] if surplus else [1]))
+        assert ledger.receipts() == []
+        assert not ledger.rounds()[0].executed
+
+
+def test_receipts_are_those_of_the_last_attempt(path: Path) -> None:
+    with Ledger(path) as ledger:
+        for bound in (4.0, 5.0):
+            ledger.charge(0, [1], charges(0, [1], bound))
+            ledger.execute(0, receipts(0, [1], bound))
+        assert ledger.receipts() == receipts(0, [1], 5.0)
+        assert len(ledger.charges()) == 2
+
+
+FIRST_FORMAT = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE rounds (id INTEGER PRIMARY KEY, round INTEGER NOT NULL, attempt INTEGER NOT NULL, cohort TEXT NOT NULL,
+    committed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, UNIQUE (round, attempt));
+CREATE TABLE declarations (id INTEGER PRIMARY KEY, declaration TEXT NOT NULL UNIQUE);
+CREATE TABLE receipts (round_id INTEGER NOT NULL, client INTEGER NOT NULL, declaration_id INTEGER NOT NULL,
+    confirmed INTEGER NOT NULL, draws INTEGER NOT NULL);
+"""
+
+
+def test_a_ledger_of_the_first_format_is_read_and_not_added_to(path: Path) -> None:
+    database = sqlite3.connect(path)
+    with database:
+        database.executescript(FIRST_FORMAT)
+        for round in range(2):
+            database.execute("INSERT INTO rounds (round, attempt, cohort) VALUES (?, 0, '[1, 2]')", (round,))
+        text = json.dumps(asdict(declaration()), sort_keys=True)
+        database.execute("INSERT INTO declarations (declaration) VALUES (?)", (text,))
+        rows = [(1, 1, 1, 1, 9), (1, 2, 1, 1, 9), (2, 1, 1, 0, 0), (2, 2, 1, 0, 0)]  # the second was never confirmed
+        database.executemany("INSERT INTO receipts VALUES (?, ?, ?, ?, ?)", rows)
+    database.close()
+    before = path.read_bytes()
+    with Ledger(path) as ledger:
+        assert ledger.charges() == [*charges(0, [1, 2]), *charges(1, [1, 2])]
+        assert [(r.round, r.client, r.draws) for r in ledger.receipts()] == [(0, 1, 9), (0, 2, 9)]
+        assert [(entry.round, entry.executed) for entry in ledger.rounds()] == [(0, True), (1, False)]
+        with pytest.raises(FedveilError, match=r"format 1; this version reads it, only fedveil 0.1 goes on"):
+            ledger.charge(2, [1], charges(2, [1]))
+    assert path.read_bytes() == before

@@ -14,15 +14,15 @@ from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import View
 from fedveil.papers import catalogue as known
-from fedveil.papers.catalogue import catalogue
+from fedveil.papers.catalogue import REPRODUCTIONS
 from fedveil.papers.geyer import EPSILON, allowed_rounds
-from fedveil.papers.planned_work import chosen, digest, make_plan, planned_runs, run_name, settle
+from fedveil.papers.planned_work import chosen, digest, make_plan, planned_runs, run_name, spec_of
 from fedveil.papers.printed_tables import Printed, number, printed_tables
 from fedveil.papers.reproduce import reproduce
 from fedveil.papers.reproduction import (
     RECORD,
     Cell,
-    Course,
+    FigureLine,
     Leak,
     Reproduction,
     Scale,
@@ -45,13 +45,13 @@ def any_epsilon(stated: object) -> float:
 
 
 def test_every_printed_table_is_declared_and_every_declaration_is_printed() -> None:
-    assert set(catalogue()) == set(printed_tables())
+    assert set(REPRODUCTIONS) == set(printed_tables())
 
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", sorted(printed_tables()))
 def test_every_printed_number_has_its_cell_and_every_other_cell_is_marked_as_added(name: str, scale: Scale) -> None:
-    declaration = catalogue()[name]
+    declaration = REPRODUCTIONS[name]
     places = [(cell.row, cell.column) for cell in declaration.cells(scale)]
     assert len(places) == len(set(places))
     printed = declaration.printed
@@ -63,9 +63,9 @@ def test_every_printed_number_has_its_cell_and_every_other_cell_is_marked_as_add
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", sorted(printed_tables()))
 def test_every_piece_of_work_has_a_valid_spec(name: str, scale: Scale) -> None:
-    plan = make_plan(catalogue()[name], scale, None)
+    plan = make_plan(REPRODUCTIONS[name], scale, None)
     for cell in plan.cells:
-        spec = settle(cell.work, any_epsilon)
+        spec = spec_of(cell.work, any_epsilon)
         if isinstance(cell.work, Training) and cell.work.budget is not None:
             assert spec.privacy.epsilon is not None
             assert spec.privacy.calibrate
@@ -77,9 +77,9 @@ def test_every_piece_of_work_has_a_valid_spec(name: str, scale: Scale) -> None:
 
 def test_the_paper_scale_of_table_2_is_the_stated_setting() -> None:
     (cell,) = [
-        c for c in catalogue()["fed-cdp-table-2"].cells("paper") if (c.row, c.column) == ("Fed-CDP", "K=1000 10%")
+        c for c in REPRODUCTIONS["fed-cdp-table-2"].cells("paper") if (c.row, c.column) == ("Fed-CDP", "K=1000 10%")
     ]
-    spec = settle(cell.work, any_epsilon)
+    spec = spec_of(cell.work, any_epsilon)
     assert (spec.data.clients, spec.data.records, spec.method.rounds) == (1000, 500, 100)
     assert (spec.method.local_steps(500), spec.method.batch.declared(500)) == (100, 5)
     assert spec.method.cohort.divisor(1000) == 100
@@ -88,7 +88,7 @@ def test_the_paper_scale_of_table_2_is_the_stated_setting() -> None:
 
 def test_tables_share_the_trainings_that_they_both_need() -> None:
     def names(table: str) -> set[str]:
-        return {run.name for run in planned_runs(make_plan(catalogue()[table], "paper", (1,)), any_epsilon)}
+        return {run.name for run in planned_runs(make_plan(REPRODUCTIONS[table], "paper", (1,)), any_epsilon)}
 
     assert names("fed-cdp-table-4") & names("fed-cdp-table-5") & names("fed-cdp-table-2")
     assert names("geyer-figure-1") <= names("geyer-table-1")
@@ -96,14 +96,14 @@ def test_tables_share_the_trainings_that_they_both_need() -> None:
 
 
 def test_remarks_hold_no_measured_numbers() -> None:
-    for declaration in catalogue().values():
+    for declaration in REPRODUCTIONS.values():
         for remark in declaration.remarks:
             assert not any(word.startswith("0.") for word in remark.replace("(", " ").split()), remark
 
 
 def test_the_list_gives_every_reproduction_with_a_time() -> None:
     found = listing()
-    assert [one["name"] for one in found] == list(catalogue())
+    assert [one["name"] for one in found] == list(REPRODUCTIONS)
     assert all(one["small"].endswith((" s", " min")) for one in found)
 
 
@@ -165,7 +165,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> str:
         name="tiny-table",
         title="A tiny table",
         cells=_cells,
-        courses=lambda scale: [Course("line", Training("fedavg", TINY), {"accuracy": of_event("accuracy")})],
+        lines=lambda scale: [FigureLine("line", Training("fedavg", TINY), {"accuracy": of_event("accuracy")})],
         seeds={"small": 2, "paper": 3},
         scales={"small": "tiny", "paper": "as tiny"},
         remarks=("It is so because it is so.",),
@@ -241,7 +241,7 @@ def test_attacks_are_made_once_and_their_pictures_put_together(tmp_path: Path, m
     leak = Leak("fedavg", {"data.name": "cancer"}, View.ON_DEVICE, {"victims": 1, "iterations": 1})
     cells = [Cell("fedavg", "distance", leak, leak_value("rmse"), added=True)]
     cells.append(Cell("fedavg", "succeed", leak, succeeded, added=True))
-    whole = catalogue()["fed-cdp-figure-4"]
+    whole = REPRODUCTIONS["fed-cdp-figure-4"]
     declaration = replace(whole, cells=lambda scale: cells)
     monkeypatch.setattr(known, "catalogue", lambda: {whole.name: declaration})
     heard = Listener()
@@ -273,7 +273,7 @@ def test_a_run_that_was_made_with_other_settings_is_refused(tmp_path: Path, tabl
 
 
 def test_an_unknown_cell_is_refused_with_the_names_that_there_are(table: str) -> None:
-    plan = make_plan(known.catalogue()[table], "small", None)
+    plan = make_plan(known.REPRODUCTIONS[table], "small", None)
     assert len(chosen(plan, ["*/accuracy"]).cells) == 3
-    with pytest.raises(FedveilError, match=r"--only nowhere: nothing has that name; there are rows plain, Fed-CDP"):
+    with pytest.raises(FedveilError, match=r"only: nowhere: nothing has that name; there are rows plain, Fed-CDP"):
         chosen(plan, ["nowhere"])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from series_follower import Follower
 
-from fedveil.accounting.guarantees import Relation
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Relation
 from fedveil.papers import catalogue as known
-from fedveil.papers.catalogue import catalogue
+from fedveil.papers.catalogue import REPRODUCTIONS
 from fedveil.papers.fed_cdp import BETTER, DATA, VERIFIED
 from fedveil.papers.printed_tables import Printed, printed_tables
 from fedveil.papers.reproduce import reproduce
@@ -158,7 +158,7 @@ def test_a_page_that_could_not_be_written_is_refused_before_anything_is_done(
     monkeypatch.chdir(tmp_path)
     Path("folder.md").mkdir()
     Path("file").touch()
-    with pytest.raises(FedveilError, match=r"^--page .*(ends in|end in|not a directory)"):
+    with pytest.raises(FedveilError, match=r"^page: .*(ends in|end in|not a directory)"):
         reproduce(table, follower=Follower(), out="r", workers=1, page=page)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.md"]
 
@@ -168,7 +168,7 @@ def test_a_page_that_could_not_be_written_is_refused_before_anything_is_done(
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_calibrated_for_the_verified_epsilon_means_that_of_the_cell_beside_it(scale: Scale) -> None:
-    cells = catalogue()["fed-cdp-table-2"].cells(scale)
+    cells = REPRODUCTIONS["fed-cdp-table-2"].cells(scale)
     stated = {cell.column: cell.work for cell in cells if cell.row == "Fed-CDP"}
     mine = {cell.column: cell.work for cell in cells if cell.row == VERIFIED}
     assert set(mine) == set(stated)
@@ -181,7 +181,7 @@ def test_calibrated_for_the_verified_epsilon_means_that_of_the_cell_beside_it(sc
 @pytest.mark.parametrize("scale", ["small", "paper"])
 @pytest.mark.parametrize(("table", "column"), [("fed-cdp-table-4", "C=4"), ("fed-cdp-table-5", "σ=6")])
 def test_in_sweeps_it_means_that_of_the_stated_clip_and_noise(table: str, column: str, scale: Scale) -> None:
-    cells = {(cell.row, cell.column): cell.work for cell in catalogue()[table].cells(scale)}
+    cells = {(cell.row, cell.column): cell.work for cell in REPRODUCTIONS[table].cells(scale)}
     for row in DATA:
         work = cells[row, VERIFIED]
         assert isinstance(work, Training)
@@ -206,5 +206,5 @@ def test_the_remark_on_the_calibrated_method_says_what_its_preset_is() -> None:
 
 
 def test_group_privacy_is_not_called_vacuous_where_numbers_are_shown() -> None:
-    (remark,) = [words for words in catalogue()["fed-cdp-table-6"].remarks if "group privacy" in words]
+    (remark,) = [words for words in REPRODUCTIONS["fed-cdp-table-6"].remarks if "group privacy" in words]
     assert "large or vacuous" in remark

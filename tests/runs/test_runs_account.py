@@ -11,20 +11,22 @@ from typing import Any
 
 import pytest
 
-from fedveil.accounting import plan
-from fedveil.accounting.guarantees import Guarantee, Relation
+from fedveil.accounting.budget import excludes
+from fedveil.accounting.context import Budget, Context
+from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import SEEDED, CaveatKind, Guarantee, Relation
+from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
-from fedveil.core.words import rounded_up
 from fedveil.data.dataset import Dataset
 from fedveil.ledger.store import Ledger
 from fedveil.report.terminal.guarantee_lines import client_lines
-from fedveil.report.terminal.run_progress import Silent
+from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs import run as run_module
-from fedveil.runs.account import account, calibrate_spec, promised, spent
-from fedveil.runs.budgeted_admission import Budgeted, excludes
+from fedveil.runs.account import account, calibrate_spec
+from fedveil.runs.budgeted_admission import Budgeted
 from fedveil.runs.prepare import prepare
 from fedveil.runs.run import resume, run
 
@@ -34,7 +36,7 @@ RELEASED = (Unit.RECORD, View.RELEASED)
 CLIENT_RELEASED = (Unit.CLIENT, View.RELEASED)
 
 
-class Noting(Silent):
+class Noting(SilentReporter):
     """Remembers what it is told beside the rounds."""
 
     def __init__(self) -> None:
@@ -45,13 +47,12 @@ class Noting(Silent):
 
 
 def epsilon(result: Any, unit: str = "record", view: str = "server") -> float:
-    (cell,) = [c for c in result.guarantees if (c["unit"], c["view"]) == (unit, view)]
-    return float(cell["epsilon"])
+    return float(result.of(Unit(unit), View(view)).epsilon)
 
 
-def cohorts(directory: Path) -> list[list[int]]:
+def cohorts(directory: Path) -> list[tuple[int, ...]]:
     with Ledger(directory / "ledger.sqlite") as ledger:
-        return [cohort for _, _, cohort in ledger.rounds()]
+        return [entry.cohort for entry in ledger.rounds()]
 
 
 def test_everyone_in_every_round_spends_exactly_what_was_promised(
@@ -59,7 +60,7 @@ def test_everyone_in_every_round_spends_exactly_what_was_promised(
 ) -> None:
     settings = {**tiny, "cohort": "everyone"}
     result = run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
-    promise = promised(prepare(resolve("fed-cdp", settings), blobs), delta=1e-5)
+    promise = plan(prepare(resolve("fed-cdp", settings), blobs).context)
     for unit in Unit:
         for view in View:
             assert epsilon(result, unit, view) == promise.of(unit, view).epsilon
@@ -69,40 +70,41 @@ def test_a_client_drawn_less_often_spends_less_than_the_worst_case(
     tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
     result = run("fed-cdp", {**tiny, "cohort.size": 1}, out=tmp_path / "run", workers=1, dataset=blobs)
-    promise = promised(prepare(resolve("fed-cdp", tiny), blobs), delta=1e-5)
+    promise = plan(prepare(resolve("fed-cdp", tiny), blobs).context)
     assert 0 < epsilon(result) <= promise.of(*SERVER).epsilon
     prepared = prepare(resolve("fed-cdp", {**tiny, "cohort.size": 1}), blobs)
     with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
-        own = spent(prepared, ledger.receipts(), 4, 1e-5).per_client(*SERVER)
+        own = replay(prepared.context, ledger.charges(), 4).per_client(*SERVER)
     drawn = Counter(client for cohort in cohorts(tmp_path / "run") for client in cohort)
     assert [value > 0 for value in own] == [drawn[client] > 0 for client in range(10)]
 
 
 def test_a_run_without_privacy_promises_nothing(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     result = run("fedavg", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
-    assert {cell["epsilon"] for cell in result.guarantees} == {"inf"}
-    assert json.loads((tmp_path / "run/result.json").read_text())["guarantees"] == result.guarantees
+    assert {cell.epsilon for cell in result.guarantees} == {math.inf}
+    stored = json.loads((tmp_path / "run/result.json").read_text())["guarantees"]
+    assert tuple(Guarantee.from_dict(cell) for cell in stored) == result.guarantees
 
 
 def test_scaling_by_statistics_of_the_records_is_said_in_every_cell(tiny: Settings, blobs: Dataset) -> None:
     for settings, dataset in (({"data.name": "cancer"}, None), (tiny, blobs)):
         told = account("fed-cdp", settings, dataset=dataset).promised.guarantees
-        assert {any("scaled by" in caveat for caveat in cell.caveats) for cell in told} == {dataset is None}
+        assert {cell.caveat(CaveatKind.SCALED) is not None for cell in told} == {dataset is None}
 
 
 def test_a_seeded_run_is_marked_in_every_cell(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     for name, seed, marked in (("a", 1, True), ("b", "none", False)):
         result = run("fed-cdp", {**tiny, "seed": seed}, out=tmp_path / name, workers=1, dataset=blobs)
-        assert all(("not private: seeded" in cell["caveats"]) is marked for cell in result.guarantees)
+        assert all((SEEDED in cell.caveats) is marked for cell in result.guarantees)
 
 
 def test_a_run_that_spends_more_than_it_promised_is_stopped(
     tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def modest(prepared: Any, *, delta: float) -> Table:
-        return promised(prepared, delta=delta, rounds=1)
+    def modest(context: Context) -> Table:
+        return plan(context, 1)
 
-    monkeypatch.setattr(run_module, "promised", modest)
+    monkeypatch.setattr(run_module, "plan", modest)
     with pytest.raises(FedveilError, match="more was spent than promised"):
         run("fed-cdp", {**tiny, "cohort": "everyone"}, out=tmp_path / "run", workers=1, dataset=blobs)
     assert not (tmp_path / "run/model.safetensors").exists()
@@ -112,7 +114,7 @@ def budgeted(tiny: Settings, rounds: int, **changes: Any) -> Settings:
     """A budget that lets a client take part exactly `rounds` times."""
     settings = {**tiny, "stop.rounds": 12, **changes}
     prepared = prepare(resolve("fed-cdp", settings), changes.pop("dataset", None) or BLOBS[0])
-    exact = promised(prepared, delta=1e-5, rounds=rounds).of(*SERVER).epsilon
+    exact = plan(prepared.context, rounds).of(*SERVER).epsilon
     return {**settings, "privacy.epsilon": exact * 1.0001}
 
 
@@ -200,7 +202,7 @@ def test_a_budget_over_coins_that_grow_to_everybody_is_kept_by_what_the_table_sa
         "privacy.unit": "client",
         "privacy.view": "released",
     }
-    assert excludes(prepare(resolve("fedavg", settings), blobs))
+    assert excludes(prepare(resolve("fedavg", settings), blobs).context)
     result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=blobs)
     assert 0.5 < epsilon(result, "client", "released") <= 1.5
 
@@ -238,11 +240,11 @@ def test_a_run_whose_best_bound_is_another_mechanism_than_promised_still_comes_t
         "upload": noise(6.0, "client"),
         "server": noise(2.6, "client"),
     }
-    promise = promised(prepare(resolve("fedavg", settings), blobs), delta=1e-5).of(*CLIENT_RELEASED)
+    promise = plan(prepare(resolve("fedavg", settings), blobs).context).of(*CLIENT_RELEASED)
     result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=blobs)
-    (found,) = [cell for cell in result.guarantees if (cell["unit"], cell["view"]) == ("client", "released")]
-    assert (str(promise.relation), found["relation"]) == ("replace-one", "add-or-remove")
-    assert found["epsilon"] < promise.epsilon
+    spent = result.of(*CLIENT_RELEASED)
+    assert (promise.relation, spent.relation) == (Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE)
+    assert spent.epsilon < promise.epsilon
 
 
 HIDDEN = {"cohort": {"kind": "poisson", "rate": 0.5}, "batch": {"kind": "poisson", "size": 5}}
@@ -254,7 +256,7 @@ def test_a_budget_against_a_hidden_cohort_ends_the_run_for_everybody(
     """Also where no single client took part often enough to have spent it."""
     settings = {**tiny, **HIDDEN, "cohort.rate": 0.1, "stop.rounds": 8, "privacy.view": "released"}
     prepared = prepare(resolve("fed-cdp", settings), blobs)
-    two, three = (promised(prepared, delta=1e-5, rounds=rounds).of(*RELEASED).epsilon for rounds in (2, 3))
+    two, three = (plan(prepared.context, rounds).of(*RELEASED).epsilon for rounds in (2, 3))
     budget = {**settings, "privacy.epsilon": (two + three) / 2}
     result = run("fed-cdp", budget, out=tmp_path / "run", workers=1, dataset=blobs)
     assert result.rounds == len(cohorts(tmp_path / "run")) == 2
@@ -269,7 +271,7 @@ def test_a_repeated_round_costs_a_hidden_cohort_again(tiny: Settings, blobs: Dat
             run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)
     result = resume(tmp_path / "run", workers=1, dataset=blobs)
     assert result.rounds == 4
-    five = promised(prepare(resolve("fed-cdp", settings), blobs), delta=1e-5, rounds=5).of(*RELEASED).epsilon
+    five = plan(prepare(resolve("fed-cdp", settings), blobs).context, 5).of(*RELEASED).epsilon
     assert epsilon(result, view="released") == five
     accounted = account(tmp_path / "run").spent
     assert accounted is not None
@@ -280,8 +282,8 @@ def test_a_server_budget_that_may_leave_clients_out_promises_readers_no_amplific
     tiny: Settings, blobs: Dataset
 ) -> None:
     settings = {**tiny, **HIDDEN, "privacy.epsilon": 100.0, "privacy.view": "server"}
-    table = promised(prepare(resolve("fed-cdp", settings), blobs), delta=1e-5)
-    free = promised(prepare(resolve("fed-cdp", {**settings, "privacy.epsilon": "none"}), blobs), delta=1e-5)
+    table = plan(prepare(resolve("fed-cdp", settings), blobs).context)
+    free = plan(prepare(resolve("fed-cdp", {**settings, "privacy.epsilon": "none"}), blobs).context)
     assert table.of(*RELEASED).epsilon == table.of(*SERVER).epsilon > free.of(*RELEASED).epsilon
 
 
@@ -293,21 +295,21 @@ def test_calibrated_noise_keeps_its_budget_where_that_may_leave_clients_out(tiny
         "privacy.calibrate": True, "privacy.view": "released",
     }  # fmt: skip
     prepared = prepare(resolve("fed-cdp", settings), blobs)
-    assert excludes(prepared)
-    assert 0.99 < promised(prepared, delta=1e-5).of(*RELEASED).epsilon <= 1.0
+    assert excludes(prepared.context)
+    assert 0.99 < plan(prepared.context).of(*RELEASED).epsilon <= 1.0
 
 
 def die_after_paying(patch: pytest.MonkeyPatch, round: int = 0, *, empty: bool = False) -> None:
     """Interrupt a run when this round has been paid for; `empty`: by nobody, as a Poisson cohort may be."""
-    original = Ledger.commit
+    original = Ledger.charge
 
-    def dying(self: Ledger, at: int, cohort: Any, declared: Any) -> None:
+    def dying(self: Ledger, at: int, cohort: Any, charges: Any) -> None:
         last = at == round
-        original(self, at, [] if last and empty else cohort, [] if last and empty else declared)
+        original(self, at, [] if last and empty else cohort, [] if last and empty else charges)
         if last:
             raise KeyboardInterrupt
 
-    patch.setattr(Ledger, "commit", dying)
+    patch.setattr(Ledger, "charge", dying)
 
 
 def test_an_interrupted_budgeted_run_remembers_what_was_spent(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
@@ -351,15 +353,24 @@ def test_a_lost_last_round_in_which_nobody_was_drawn_does_not_keep_a_run_from_it
     assert epsilon(result) == pytest.approx(settings["privacy.epsilon"], rel=1e-3)
 
 
-def test_only_what_was_confirmed_is_called_as_declared(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+def test_the_ledger_says_which_rounds_were_executed_beside_what_was_charged(
+    tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         die_after_paying(patch)
         with pytest.raises(KeyboardInterrupt):
             run("fed-cdp", {**tiny, "seed": "none"}, out=tmp_path / "run", workers=1, dataset=blobs)
     assert resume(tmp_path / "run", workers=1, dataset=blobs).receipts == 16
     with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
-        assert [len(ledger.receipts(published=published)) for published in (True, False)] == [16, 20]
-        assert all(receipt.confirmed for receipt in ledger.receipts(published=True))
+        assert (len(ledger.receipts()), len(ledger.charges())) == (16, 20)
+        assert all(receipt.confirmed for receipt in ledger.receipts())
+        assert [(entry.round, entry.executed) for entry in ledger.rounds()] == [
+            (0, False),
+            (0, True),
+            (1, True),
+            (2, True),
+            (3, True),
+        ]
 
 
 def test_a_round_is_paid_for_before_its_clients_hear_of_it(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
@@ -373,7 +384,9 @@ def test_a_round_is_paid_for_before_its_clients_hear_of_it(tiny: Settings, blobs
             run("fed-cdp", {**tiny, "seed": "none"}, out=tmp_path / "run", workers=1, dataset=blobs)
     with Ledger(tmp_path / "run/ledger.sqlite") as ledger:
         (drawn,) = ledger.rounds()
-        assert [(r.client, r.confirmed) for r in ledger.receipts()] == [(client, False) for client in drawn[2]]
+        assert not drawn.executed
+        assert tuple(charge.client for charge in ledger.charges()) == drawn.cohort
+        assert ledger.receipts() == []
 
 
 def test_receipts_of_a_finished_run_are_confirmed_and_hold_no_function_of_the_noise(
@@ -398,7 +411,7 @@ def test_a_run_on_ones_own_records_is_accounted_as_it_was_whatever_their_name(
     found = account(tmp_path / "run")
     assert found.spent is not None
     assert found.promised.of(*SERVER).epsilon == found.spent.of(*SERVER).epsilon == epsilon(result)
-    assert found.terms.population.records == (30,) * 10
+    assert found.context.population.records == (30,) * 10
 
 
 def test_the_promise_on_ones_own_records_can_be_read_before_training_on_them(
@@ -406,12 +419,12 @@ def test_the_promise_on_ones_own_records_can_be_read_before_training_on_them(
 ) -> None:
     before = account("fed-cdp", tiny, dataset=blobs)
     assert before.spent is None
-    assert before.terms.population.records == (30,) * 10
+    assert before.context.population.records == (30,) * 10
     run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
     assert account(tmp_path / "run").promised == before.promised
 
 
-def test_terms_that_were_changed_afterwards_are_not_accounted(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+def test_a_context_that_was_changed_afterwards_is_not_taken(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
     about = json.loads((tmp_path / "run/run.json").read_text())
     about["terms"]["records_of_clients"] = [[3000, 10]]
@@ -437,7 +450,7 @@ def test_printed_numbers_are_never_below_the_certificate() -> None:
     assert rounded_up(0.0) == "0"
     cell = Guarantee(*SERVER, Relation.ADD_OR_REMOVE, 7.74649, 1e-5, "PLD", "3 × Gaussian(z = 1)")
     assert "ε = 7.747 " in str(cell)
-    (line,) = client_lines({"unit": "record", "view": "server", "epsilon": [7.74649, 0, 0.10001]})
+    (line,) = client_lines(*SERVER, [7.74649, 0, 0.10001])
     assert "least ε = 0, median 0.1001, most 7.747; 1 of 3" in line
 
 
@@ -459,18 +472,18 @@ def test_copies_of_records_are_stated_with_what_all_of_them_cost(
     result = run("fed-cdp", shared, out=tmp_path / "run", workers=1, dataset=blobs)
     alone = run("fed-cdp", {**shared, "data.clients": 10}, out=tmp_path / "alone", workers=1, dataset=blobs)
     assert epsilon(result) == epsilon(alone)
-    stated = [caveat for cell in result.guarantees for caveat in cell["caveats"] if "for all copies together" in caveat]
-    assert len(stated) == 5  # record × every view
-    prepared = prepare(resolve("fed-cdp", shared), blobs)
-    every = plan(prepared.spec.method, prepared.population, prepared.layers, delta=1e-5, copies=2)
-    assert [caveat.rpartition("= ")[2] for caveat in stated] == [
-        rounded_up(every.of(Unit.RECORD, View(cell["view"])).epsilon)
-        for cell in result.guarantees
-        if cell["unit"] == "record"
-    ]
-    assert every.of(*SERVER).epsilon > 1.2 * epsilon(result)
-    assert not any("no record is held by more than one" in str(cell) for cell in result.guarantees)
-    assert any("no record is held by more than one" in str(cell) for cell in alone.guarantees)
+    stated = [cell for cell in result.guarantees if cell.caveat(CaveatKind.ONE_COPY) is not None]
+    assert [(cell.unit, cell.view) for cell in stated] == [(Unit.RECORD, view) for view in View]
+    context = prepare(resolve("fed-cdp", {**shared, "data.clients": 10}), blobs).context
+    twice = plan(context, 2 * 4).of(*SERVER)  # where every client noises for itself, two copies cost twice the rounds
+    for cell in stated:
+        assert cell.together is not None
+        assert cell.together > 1.2 * cell.epsilon
+        text = next(caveat.text for caveat in cell.caveats if caveat.kind is CaveatKind.ONE_COPY)
+        assert text.endswith(f"for all copies together ε = {rounded_up(cell.together)}")
+    assert result.of(*SERVER).together == pytest.approx(twice.epsilon)
+    assert not any(cell.caveat(CaveatKind.NO_COPIES) for cell in result.guarantees)
+    assert all(cell.caveat(CaveatKind.NO_COPIES) and cell.together is None for cell in alone.guarantees)
 
 
 TWO_NOISES = {
@@ -487,19 +500,16 @@ TWO_NOISES = {
 
 def test_what_all_copies_cost_is_said_under_the_relation_of_the_cell() -> None:
     found = account(TWO_NOISES)
-    cell, terms = found.promised.of(*RELEASED), found.terms
+    cell, other = found.promised.of(*RELEASED), found.promised.under(Relation.ADD_OR_REMOVE, *RELEASED)
     assert cell.relation is Relation.REPLACE_ONE
-    every = plan(terms.spec.method, terms.population, terms.layers, delta=1e-5, copies=terms.copies)
-    better, same = every.of(*RELEASED), every.under(Relation.REPLACE_ONE, *RELEASED)
-    assert better.relation is Relation.ADD_OR_REMOVE
-    assert better.epsilon < 10 < 100 < same.epsilon
-    (said,) = [caveat for caveat in cell.caveats if "for all copies together" in caveat]
-    assert said.endswith(f"ε = {rounded_up(same.epsilon)}")
+    assert cell.together is not None
+    assert other.together is not None
+    assert other.together < 10 < 100 < cell.together
 
 
 def test_a_calibrated_spec_keeps_its_target() -> None:
     settings = {"data.name": "cancer", "batch": {"kind": "poisson", "size": 8}, "cohort.most": 2}
-    found, spec = calibrate_spec("fed-cdp", settings, 1.0, 1e-5, "record", "server", "noise")
+    found, spec = calibrate_spec("fed-cdp", settings, Budget(1.0, 1e-5), "noise")
     assert 0.99 < found.guarantee.epsilon <= 1.0
     assert spec.method.example is not None
     assert spec.method.example.sigma == found.value

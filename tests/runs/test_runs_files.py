@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from torch import nn
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.engine.server import ServerState
-from fedveil.runs.files import FORMAT, RunFiles, disk_errors, write_whole
+from fedveil.runs.files import FORMAT, READABLE, RunFiles
 
 NETWORK = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, bias=False))
 LAYOUT = Layout.of(NETWORK)
@@ -38,58 +37,6 @@ def one_line(error: pytest.ExceptionInfo[FedveilError]) -> str:
     return str(error.value)
 
 
-# Whole files
-
-
-def test_a_file_is_written_and_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_whole(path, b"old")
-    write_whole(path, b"newer")
-    assert path.read_bytes() == b"newer"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("moment", ["fsync", "replace"])
-def test_a_failure_while_writing_leaves_the_old_file_and_no_rest(
-    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    write_whole(path, b"old")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr(*((os, "fsync") if moment == "fsync" else (Path, "replace")), full)
-    with pytest.raises(FedveilError, match=r"file: No space left on device$"):
-        write_whole(path, b"new")
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_the_file_is_synced_before_it_is_renamed_and_the_directory_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[str] = []
-    fsync, replace = os.fsync, Path.replace
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (done.append("sync"), fsync(descriptor))[1])
-    monkeypatch.setattr(Path, "replace", lambda self, to: (done.append("rename"), replace(self, to))[1])
-    write_whole(tmp_path / "file", b"content")
-    assert done == ["sync", "rename", "sync"]
-
-
-def test_writing_into_a_missing_directory_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(FedveilError) as caught:
-        write_whole(tmp_path / "nowhere" / "file", b"")
-    assert one_line(caught) == f"{tmp_path}/nowhere/file: there is no directory {tmp_path}/nowhere"
-
-
-def test_errors_of_the_disk_name_the_file_or_else_the_place(tmp_path: Path) -> None:
-    with pytest.raises(FedveilError, match=r"^/there: Permission denied$"), disk_errors(Path("/here")):
-        raise PermissionError(13, "Permission denied", "/there")
-    with pytest.raises(FedveilError, match=r"^/here: out of luck$"), disk_errors(Path("/here")):
-        raise OSError("out of luck")
-
-
 # The directory
 
 
@@ -103,7 +50,7 @@ def test_a_new_or_empty_directory_is_taken(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("keep me")
-    with pytest.raises(FedveilError, match="already exists and is not empty; choose another --out"):
+    with pytest.raises(FedveilError, match="already exists and is not empty; choose another"):
         RunFiles(tmp_path).create()
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -117,15 +64,16 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     one_line(caught)
 
 
-def test_a_run_directory_of_this_format_passes(files: RunFiles) -> None:
-    files.write_json(files.about, {"format": FORMAT, "fedveil": "0.1.0"})
+@pytest.mark.parametrize("form", READABLE)
+def test_a_run_directory_of_this_or_the_first_format_passes(files: RunFiles, form: int) -> None:
+    files.write_json(files.manifest, {"format": form, "fedveil": "0.1.0"})
     files.spec.write_text("")
     files.check()
 
 
 @pytest.mark.parametrize("missing", ["run.json", "spec.toml"])
 def test_a_directory_without_its_papers_is_refused(files: RunFiles, missing: str) -> None:
-    files.write_json(files.about, {"format": FORMAT})
+    files.write_json(files.manifest, {"format": FORMAT})
     files.spec.write_text("")
     (files.directory / missing).unlink()
     with pytest.raises(FedveilError, match="not a run directory"):
@@ -134,21 +82,21 @@ def test_a_directory_without_its_papers_is_refused(files: RunFiles, missing: str
 
 @pytest.mark.parametrize("form", [FORMAT + 1, 0, None, "1"])
 def test_another_format_is_refused_with_the_version_that_made_it(files: RunFiles, form: object) -> None:
-    files.write_json(files.about, {"format": form, "fedveil": "9.9"})
+    files.write_json(files.manifest, {"format": form, "fedveil": "9.9"})
     files.spec.write_text("")
     with pytest.raises(
-        FedveilError, match=rf"made by fedveil 9\.9 in format {form}; this version reads format {FORMAT}"
+        FedveilError, match=rf"made by fedveil 9\.9 in format {form}; this version reads formats 1 and 2"
     ):
         files.check()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"3", b"\xff\xfe"])
 def test_a_description_that_cannot_be_read_is_refused(files: RunFiles, content: bytes) -> None:
-    files.about.write_bytes(content)
+    files.manifest.write_bytes(content)
     files.spec.write_text("")
     with pytest.raises(FedveilError) as caught:
         files.check()
-    assert one_line(caught).startswith(f"{files.about}: can't be read")
+    assert one_line(caught).startswith(f"{files.manifest}: can't be read")
 
 
 def test_json_comes_back_as_it_was(files: RunFiles) -> None:

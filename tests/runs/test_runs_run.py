@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from own_runtime import Noted, one_by_one
 from safetensors.torch import load_file
 
 from fedveil.config.spec import resolve
@@ -26,9 +27,10 @@ from fedveil.ledger.store import Ledger
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.models.registry import build
-from fedveil.report.terminal.run_progress import Silent
+from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs import run as run_module
 from fedveil.runs.files import RunFiles
+from fedveil.runs.prepare import prepare
 from fedveil.runs.run import resume, run
 from fedveil.studies.attack import opened
 from fedveil.zoo import ZOO
@@ -59,7 +61,7 @@ def test_fedavg_learns(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     assert run("fedavg", {**tiny, "stop.rounds": 8}, out=tmp_path / "run", workers=1, dataset=blobs).accuracy > 0.9
 
 
-class Interrupting(Silent):
+class Interrupting(SilentReporter):
     """Ctrl-C after the first round."""
 
     def __init__(self) -> None:
@@ -518,3 +520,42 @@ def test_receipts_of_two_places_belong_to_their_clients_also_where_a_tile_is_pad
         (round, client, place) for round in cohorts for client in cohorts[round] for place in ("example", "upload")
     ]
     assert sorted(found) == sorted(wanted)
+
+
+@pytest.mark.parametrize("method", ["fed-cdp", "fed-sdp", "prifedsync"])
+def test_a_runtime_of_ones_own_ends_with_the_bits_of_the_local_one(
+    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
+) -> None:
+    settings = tiny_of(method, tiny)
+    local = run(method, settings, out=tmp_path / "local", workers=2, chunk=3, dataset=blobs)
+    notes = Noted(one_by_one)
+    own = run(method, settings, out=tmp_path / "own", runtime=notes, dataset=blobs)
+    assert (len(notes.jobs), notes.open) == (1, 0)
+    assert (len(notes.models), len(notes.clients)) == (4, 16)
+    assert own.accuracy == local.accuracy
+    assert RunFiles(tmp_path / "own").model.read_bytes() == RunFiles(tmp_path / "local").model.read_bytes()
+
+
+def test_an_interrupted_run_goes_on_with_a_runtime_of_ones_own(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
+    run("fed-cdp", tiny, out=tmp_path / "whole", workers=1, dataset=blobs)
+    notes = Noted(one_by_one)
+
+    class Interrupted(SilentReporter):
+        def round(self, *told: Any) -> None:
+            if len(notes.models) == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run("fed-cdp", tiny, out=tmp_path / "run", runtime=notes, dataset=blobs, reporter=Interrupted())
+    assert notes.open == 0
+    resume(tmp_path / "run", runtime=notes, dataset=blobs)
+    assert (len(notes.jobs), len(notes.models)) == (2, 4)
+    assert RunFiles(tmp_path / "run").model.read_bytes() == RunFiles(tmp_path / "whole").model.read_bytes()
+
+
+def test_the_job_that_is_trained_is_what_the_spec_says_after_calibration(tiny: Settings, blobs: Dataset) -> None:
+    prepared = prepare(resolve("fed-cdp-calibrated", tiny), blobs)
+    assert prepared.calibrated
+    assert prepared.job.method is prepared.spec.method
+    other = replace(prepared.spec, method=ZOO["fedavg"].method)
+    assert prepared.with_spec(other).job.method is other.method

@@ -14,7 +14,9 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Taps, View
 from fedveil.data.dataset import Examples
+from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
+from fedveil.engine.job import Job
 from fedveil.engine.server import initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.schedules import Constant
@@ -22,7 +24,7 @@ from fedveil.models.registry import build
 from fedveil.parts.batches import PartitionBatch
 from fedveil.parts.cohorts import FixedSize
 from fedveil.parts.local_training import LocalTraining
-from fedveil.runtimes.local import Job, LocalRuntime
+from fedveil.runtimes.local import LocalRuntime, precomputed
 from fedveil.zoo import FED_CDP
 
 SHAPE = (1, 12, 12)
@@ -57,10 +59,9 @@ def make_job(model: nn.Module) -> Job:
 def updates(job: Job, workers: int, chunk: int | None) -> torch.Tensor:
     start = Broadcast(0, Layout.of(job.model).vector(job.model))
     with LocalRuntime(job, workers, chunk) as runtime:
-        parts = list(runtime.train(start, range(len(SIZES)), Taps()))
-    order = torch.tensor([client for part in parts for client in part.clients]).argsort()
-    assert len(order) == len(SIZES)
-    return torch.cat([part.updates for part in parts])[order]
+        made = list(runtime.train(start, range(len(SIZES)), Taps()))
+    assert sorted(upload.client for upload in made) == list(range(len(SIZES)))
+    return torch.stack([upload.update for upload in sorted(made, key=lambda upload: upload.client)])
 
 
 @pytest.mark.parametrize("network", [known, normalised, forgetful])
@@ -94,7 +95,7 @@ def test_evaluation_is_that_of_the_plain_network(network: Callable[[], nn.Module
     job = make_job(network())
     before = Layout.of(job.model).vector(job.model)
     parameters = torch.randn(len(before), generator=torch.Generator().manual_seed(3)) / 4
-    found = job.engine().evaluate(parameters, 0)
+    found = Engine(job).evaluate(parameters, 0)
     assert torch.equal(Layout.of(job.model).vector(job.model), parameters)
     plain = network()
     Layout.of(plain).load(plain, parameters)
@@ -109,9 +110,22 @@ def test_observations_come_back_from_workers() -> None:
     job = make_job(normalised())
     start = Broadcast(0, Layout.of(job.model).vector(job.model))
     with LocalRuntime(job, 2) as runtime:
-        parts = list(runtime.train(start, range(len(SIZES)), Taps(frozenset({View.SERVER, View.ON_DEVICE}))))
-    seen = [(o.view, o.client) for part in parts for o in part.observations]
-    assert sorted(seen) == sorted((v, c) for v in (View.SERVER, View.ON_DEVICE) for c in range(len(SIZES)))
+        made = list(runtime.train(start, range(len(SIZES)), Taps(frozenset({View.SERVER, View.ON_DEVICE}))))
+    assert sorted(upload.client for upload in made) == list(range(len(SIZES)))
+    for upload in made:
+        seen = [(shown.view, shown.client) for shown in upload.observations]
+        assert seen == [(View.ON_DEVICE, upload.client), (View.SERVER, upload.client)]
+        assert torch.equal(upload.observations[1].tensors, upload.update)
+
+
+def test_uploads_come_from_workers_in_the_order_that_the_cohort_fixes() -> None:
+    job = make_job(known())
+    start = Broadcast(0, job.layout.vector(job.model))
+    orders = []
+    for workers, chunk in ((1, None), (1, 2), (2, 3)):
+        with LocalRuntime(job, workers, chunk) as runtime:
+            orders.append([upload.client for upload in runtime.train(start, [5, 2, 18, 0, 4, 7], Taps())])
+    assert orders == [[5, 0, 7, 2, 18, 4]] * 3  # alike clients together, otherwise as they were drawn
 
 
 def test_the_callers_number_of_threads_is_restored() -> None:
@@ -139,16 +153,16 @@ def test_a_runtime_outside_its_block_is_refused() -> None:
 
 def test_features_computed_once_give_the_updates_and_answers_of_the_whole_network() -> None:
     whole = make_job(build("scattering", SHAPE, 4, {"outputs": 20}, seed=0))
-    once = whole.precomputed()
+    once = precomputed(whole)
     assert once.sites.examples.inputs.shape == (240, 20)
     torch.testing.assert_close(updates(once, 1, None), updates(whole, 1, None), atol=1e-5, rtol=1e-4)
     assert torch.equal(updates(once, 2, 3), updates(once, 1, None))
     parameters = torch.randn(Layout.of(whole.model).size, generator=torch.Generator().manual_seed(2))
-    answers = [job.engine().evaluate(parameters, 0) for job in (whole, once)]
+    answers = [Engine(job).evaluate(parameters, 0) for job in (whole, once)]
     assert answers[0].correct == answers[1].correct
     assert answers[0].loss == pytest.approx(answers[1].loss, rel=1e-5)
 
 
 def test_without_fixed_features_nothing_is_computed_beforehand() -> None:
     job = make_job(known())
-    assert job.precomputed() is job
+    assert precomputed(job) is job

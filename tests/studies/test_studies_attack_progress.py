@@ -14,7 +14,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.studies import attack_progress
 from fedveil.studies.attack import AttackResult, attack
-from fedveil.studies.attack_progress import Progress
+from fedveil.studies.attack_progress import AttackProgress
 
 SMALL = {"data.clients": 6, "data.records": 10, "data.partition": "random", "batch.size": 2, "cohort.size": 6}
 VICTIMS = 5
@@ -32,15 +32,15 @@ def attacked(pictures: Dataset, **told: Any) -> AttackResult:
 
 def interrupted_after(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, as soon as so many groups are kept."""
-    keep, kept = Progress.keep, []
+    keep, kept = AttackProgress.keep, []
 
-    def stop(self: Progress, group: Group, minima: Minima) -> None:
+    def stop(self: AttackProgress, group: Group, minima: Minima) -> None:
         keep(self, group, minima)
         kept.append(group)
         if len(kept) == groups:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Progress, "keep", stop)
+    monkeypatch.setattr(AttackProgress, "keep", stop)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from own_runtime import Noted, one_by_one
 from torch import Tensor
 
 from fedveil.core.errors import FedveilError
@@ -18,6 +19,7 @@ from fedveil.engine import client, server, updates
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.runs.run import run
+from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.attack import attack
 from fedveil.studies.audit import audit
 from fedveil.studies.audit_result import Audit
@@ -304,3 +306,15 @@ def test_a_run_is_audited_and_attacked_with_its_own_records_only(blobs: Dataset,
         with pytest.raises(FedveilError, match="the records are not those that the run began with"):
             call(tmp_path / "run", dataset=other, workers=1)
     assert audit(tmp_path / "run", dataset=blobs, workers=1, seed=1).holds
+
+
+@pytest.mark.parametrize("view", [View.SERVER, View.RELEASED])
+def test_an_audit_on_a_runtime_of_ones_own_sees_the_bits_of_the_local_one(view: View, blobs: Dataset) -> None:
+    settings = {**RECORD, "data.clients": 12, "cohort": {"kind": "fixed", "size": 5}}
+    own, local = Noted(one_by_one), Noted(on_this_machine(workers=2, chunk=4))
+    options: dict[str, Any] = {"rounds": 3, "view": view, "canaries": 8}
+    audits = [audited(blobs, "fed-cdp", settings, runtime=made, **options) for made in (own, local)]
+    assert own.clients == local.clients
+    assert len(own.clients) == 3 * (12 if view is View.SERVER else 5)
+    assert all(torch.equal(*models) for models in zip(own.models, local.models, strict=True))
+    assert audits[0] == audits[1] == audited(blobs, "fed-cdp", settings, **options)

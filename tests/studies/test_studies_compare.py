@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from series_follower import Follower, interrupt_at
 
+from fedveil.accounting.exposure import LEAKED_BOUND
+from fedveil.accounting.plan import plan
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
-from fedveil.core.words import LEAKED
 from fedveil.data.dataset import Dataset, Examples, from_tensors
-from fedveil.runs.account import promised
 from fedveil.runs.prepare import prepare
-from fedveil.studies.compare import Comparison, compare
-from fedveil.studies.repeated_runs import SHOWN, chosen_cells, first_finite, mean_course
+from fedveil.studies.compare import compare
+from fedveil.studies.repeated_runs import USUAL_CELLS, chosen_cells, first_finite, mean_over_runs
 from fedveil.studies.series import Done
+from fedveil.studies.study import Study
 from fedveil.zoo import ZOO
 
 
@@ -27,7 +28,7 @@ def settings(tiny: dict[str, Any]) -> dict[str, Any]:
     return {**tiny, "seed": "none"}
 
 
-def run(sources: list[str], settings: dict[str, Any], blobs: Dataset, **options: Any) -> Comparison:
+def run(sources: list[str], settings: dict[str, Any], blobs: Dataset, **options: Any) -> Study:
     options = {"follower": Follower(), "workers": 1, **options}
     return compare(sources, settings, dataset=blobs, **options)
 
@@ -41,9 +42,9 @@ def test_every_method_has_a_row_with_its_result_and_its_cells(
     assert plain["epsilon"]["record × server"] == {"promised": "inf", "spent": "inf", "relation": None}
     assert not plain["claimed"]
     prepared = prepare(resolve("fed-cdp", settings), blobs)
-    (cell, _) = SHOWN
+    (cell, _) = USUAL_CELLS
     epsilon = private["epsilon"]["record × server"]
-    assert epsilon["promised"] == promised(prepared, delta=1e-5).of(*cell).epsilon
+    assert epsilon["promised"] == plan(prepared.context).of(*cell).epsilon
     assert 0 < epsilon["spent"] <= epsilon["promised"]
     assert private["claimed"][0]["epsilon"] != epsilon["promised"]
     assert private["best"] >= private["accuracy"]
@@ -53,6 +54,7 @@ def test_every_method_has_a_row_with_its_result_and_its_cells(
 
 def test_the_tables_and_the_picture_are_written(tmp_path: Path, settings: dict[str, Any], blobs: Dataset) -> None:
     found = run(["fedavg", "fed-cdp"], settings, blobs, out=tmp_path / "c", seeds=(1, 2))
+    assert found.picture is not None
     assert found.picture.read_bytes().startswith(b"\x89PNG")
     with (tmp_path / "c/table.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -151,21 +153,22 @@ def test_a_method_that_failed_stays_in_the_table(tmp_path: Path, settings: dict[
     assert found.rows[1]["accuracy"] is None
     assert "wild: round 0: the model is no longer finite" in found.failed[0]
     assert "| wild | failed |" in (tmp_path / "c/table.md").read_text()
+    assert found.picture is not None
     assert found.picture.exists()
 
 
 def test_the_drawn_cell_is_the_first_finite_one_or_the_one_asked_for(settings: dict[str, Any], blobs: Dataset) -> None:
-    private = promised(prepare(resolve("fed-cdp", settings), blobs), delta=1e-5)
-    plain = promised(prepare(resolve("fedavg", settings), blobs), delta=1e-5)
-    assert first_finite(private, chosen_cells(None, None)) == SHOWN[0]
-    loud = promised(prepare(resolve("fed-cdp", settings | {"example.sigma": 0.2}), blobs), delta=1e-5)
-    assert first_finite(loud, SHOWN[1:]) is None  # a client is a group of its records: vacuous
-    assert first_finite(plain, SHOWN) is None
+    private = plan(prepare(resolve("fed-cdp", settings), blobs).context)
+    plain = plan(prepare(resolve("fedavg", settings), blobs).context)
+    assert first_finite(private, chosen_cells(None, None)) == USUAL_CELLS[0]
+    loud = plan(prepare(resolve("fed-cdp", settings | {"example.sigma": 0.2}), blobs).context)
+    assert first_finite(loud, USUAL_CELLS[1:]) is None  # a client is a group of its records: vacuous
+    assert first_finite(plain, USUAL_CELLS) is None
     assert chosen_cells("client", "peer") == (("client", "peer"),)
     assert chosen_cells(None, "released") == (("record", "released"),)
 
 
-def test_a_course_is_averaged_where_all_runs_were_evaluated(
+def test_accuracies_are_averaged_where_all_runs_were_evaluated(
     tmp_path: Path, settings: dict[str, Any], blobs: Dataset
 ) -> None:
     run(["fedavg"], settings | {"evaluation.every": 3}, blobs, out=tmp_path / "c", seeds=(1,), rounds=5)
@@ -174,11 +177,15 @@ def test_a_course_is_averaged_where_all_runs_were_evaluated(
 
     path = tmp_path / "c/runs/fedavg-seed1"
     done = Done("a", resume(path), tuple(round_events(path)))
-    assert mean_course([done])["rounds"] == [3.0, 5.0]
+    assert mean_over_runs([done])["rounds"] == [3.0, 5.0]
     shorter = Done("b", done.result, done.rounds[:4])
-    assert mean_course([done, shorter])["rounds"] == [3.0]
-    assert mean_course([done, done])["deviation"] == [0.0, 0.0]
-    assert mean_course([Done("c", None, done.rounds, "failed")]) == {"rounds": [], "accuracy": [], "deviation": []}
+    assert mean_over_runs([done, shorter])["rounds"] == [3.0]
+    assert mean_over_runs([done, done])["deviation"] == [0.0, 0.0]
+    assert mean_over_runs([Done("c", None, done.rounds, FedveilError("failed"))]) == {
+        "rounds": [],
+        "accuracy": [],
+        "deviation": [],
+    }
 
 
 def test_a_calibrated_comparison_is_continued_by_the_same_command_and_by_no_other(
@@ -190,7 +197,7 @@ def test_a_calibrated_comparison_is_continued_by_the_same_command_and_by_no_othe
     second = run(["fed-cdp"], calibrated, blobs, out=tmp_path / "c", follower=again)
     assert not again.trained
     assert first.rows == second.rows
-    with pytest.raises(FedveilError, match=r"another privacy\.epsilon \(3\.0 there, 4\.0 now\); repeat the command"):
+    with pytest.raises(FedveilError, match=r"another privacy\.epsilon \(3\.0 there, 4\.0 now\); ask for the same runs"):
         run(["fed-cdp"], {**calibrated, "privacy.epsilon": 4.0}, blobs, out=tmp_path / "c")
     budgeted = {**calibrated, "privacy.calibrate": False}
     run(["fed-cdp"], budgeted, blobs, out=tmp_path / "b")
@@ -211,5 +218,6 @@ def test_a_bound_that_is_read_without_noise_is_told_beside_every_number(
     tmp_path: Path, settings: dict[str, Any], blobs: Dataset
 ) -> None:
     found = run(["geyer"], settings | {"stop.rounds": 1}, blobs, out=tmp_path / "c")
-    assert any(caveat.startswith(LEAKED) for caveat in found.rows[0]["caveats"])
+    assert found.rows[0]["void"]
+    assert LEAKED_BOUND.text in found.rows[0]["caveats"]
     assert "(NOT private)" in (tmp_path / "c/table.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The course of runs, read from what they leave."""
+"""The history of runs, read from what they leave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedveil.data.dataset import Dataset
 from fedveil.runs.files import RunFiles
 from fedveil.runs.run import run
 from fedveil.studies.compare import compare
-from fedveil.studies.histories import read_courses, show
+from fedveil.studies.histories import read_histories, show
 
 
 @pytest.fixture
@@ -30,18 +30,18 @@ def cut_short(path: Path, rounds: int) -> None:
 
 
 def test_a_finished_run_is_told_with_its_rounds_and_accuracy(finished: Path) -> None:
-    (course,) = read_courses([finished])
-    assert course.finished
-    assert len(course.rounds) == course.planned == 4
-    assert course.words.startswith("finished: fed-cdp on blobs, 4 rounds, accuracy 0.")
-    assert course.words.endswith("not private: seeded")
-    assert "unfinished" not in course.words
+    (history,) = read_histories([finished])
+    assert history.finished
+    assert len(history.rounds) == history.planned == 4
+    assert history.line.startswith("finished: fed-cdp on blobs, 4 rounds, accuracy 0.")
+    assert history.line.endswith("not private: seeded")
+    assert "unfinished" not in history.line
 
 
 def test_an_unfinished_run_is_drawn_and_says_so(finished: Path, tmp_path: Path) -> None:
     cut_short(finished, 2)
-    (course,), picture = show([finished], tmp_path / "picture.png")
-    assert "unfinished: 2 of 4 rounds" in course.words
+    (history,), picture = show([finished], tmp_path / "picture.png")
+    assert "unfinished: 2 of 4 rounds" in history.line
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -51,7 +51,7 @@ def test_several_runs_share_a_picture_and_keep_apart_by_name(
     other = run("fedavg", tiny, out=tmp_path / "other/finished", workers=1, dataset=blobs).run
     monkeypatch.chdir(tmp_path)
     courses, picture = show([finished, other])
-    assert {course.name for course in courses} == {str(finished), str(other)}
+    assert {history.name for history in courses} == {str(finished), str(other)}
     assert picture == Path("course.png")
     assert picture.exists()
     assert show([other])[1] == Path("finished-course.png")
@@ -59,7 +59,7 @@ def test_several_runs_share_a_picture_and_keep_apart_by_name(
 
 def test_a_comparison_stands_for_its_runs(tmp_path: Path, tiny: dict[str, Any], blobs: Dataset) -> None:
     compare(["fedavg", "fed-cdp"], tiny, follower=Follower(), out=tmp_path / "c", workers=1, dataset=blobs)
-    assert [course.name for course in read_courses([tmp_path / "c"])] == ["fed-cdp", "fedavg"]
+    assert [history.name for history in read_histories([tmp_path / "c"])] == ["fed-cdp", "fedavg"]
 
 
 def test_events_of_later_versions_are_drawn_and_odd_ones_left_out(finished: Path, tmp_path: Path) -> None:
@@ -74,9 +74,9 @@ def test_events_of_later_versions_are_drawn_and_odd_ones_left_out(finished: Path
                 "accuracy": "?",
             }
     RunFiles(finished).events.write_text("".join(json.dumps(event) + "\n" for event in events) + '{"event": "rou')
-    (course,), picture = show([finished], tmp_path / "picture.png")
+    (history,), picture = show([finished], tmp_path / "picture.png")
     assert picture.exists()
-    assert "accuracy" not in course.words
+    assert "accuracy" not in history.line
 
 
 def test_what_can_not_be_shown_is_refused(finished: Path, tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ import pytest
 from series_follower import Follower, interrupt_at
 
 from fedveil.config.spec import resolve
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import Diverged, FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.runs.files import RunFiles
 from fedveil.studies.series import (
     Planned,
-    changed_keys,
     check_size,
     count_seeds,
+    differences,
     going_on,
     open_series,
     run_all,
@@ -144,7 +144,7 @@ def test_a_run_that_diverges_is_reported_and_the_others_are_finished(
     follower = Follower()
     done = train(tmp_path / "s", [wild, *planned[:1]], blobs, follower)
     assert done[0].result is None
-    assert "training diverged" in done[0].failure
+    assert isinstance(done[0].failure, Diverged)
     assert follower.words[0].startswith("failed: ")
     assert done[1].result.rounds == 4
 
@@ -164,7 +164,7 @@ def test_the_number_of_runs_and_of_seeds_is_bounded() -> None:
     with pytest.raises(FedveilError, match="workers must be at least 1"):
         check_size(1, 0)
     assert count_seeds(3) == (1, 2, 3)
-    with pytest.raises(FedveilError, match="--seeds: must be at least 1, not 0"):
+    with pytest.raises(FedveilError, match="seeds: must be at least 1, not 0"):
         count_seeds(0)
 
 
@@ -174,8 +174,8 @@ def test_without_seeds_a_run_stays_as_its_spec_says(tiny: dict[str, Any]) -> Non
     assert [run.spec.seed for run in with_seeds("a", spec, (4,))] == [4]
 
 
-def test_changed_keys_are_named_by_their_dotted_path() -> None:
-    assert changed_keys({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}, "d": "x"}) == [
+def test_differing_keys_are_named_by_their_dotted_path() -> None:
+    assert [str(one) for one in differences({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}, "d": "x"})] == [
         "a.c (2 there, 3 now)",
         'd (nothing there, "x" now)',
     ]

@@ -11,7 +11,8 @@ from series_follower import Follower, interrupt_at
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
-from fedveil.studies.sweep import Axis, Sweep, parse_axis, point_name, sweep
+from fedveil.studies.study import Study
+from fedveil.studies.sweep import Axis, parse_axis, point_name, sweep
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def settings(tiny: dict[str, Any]) -> dict[str, Any]:
     return {**tiny, "stop.rounds": 2}
 
 
-def run(axes: list[Axis], settings: dict[str, Any], blobs: Dataset, out: Path, **options: Any) -> Sweep:
+def run(axes: list[Axis], settings: dict[str, Any], blobs: Dataset, out: Path, **options: Any) -> Study:
     options = {"follower": Follower(), "seeds": 2, "workers": 1, **options}
     return sweep("fed-cdp", axes, settings, out=out, dataset=blobs, **options)
 

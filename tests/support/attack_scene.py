@@ -8,12 +8,13 @@ import torch
 from torch import nn
 
 from fedveil.attacks.inversion.differentiable import differentiable
-from fedveil.attacks.inversion.victims import Scene
+from fedveil.attacks.inversion.victims import AttackScene
 from fedveil.core.streams import Streams
 from fedveil.data.dataset import Examples
 from fedveil.data.partitions import Random, make_partition
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
+from fedveil.engine.job import Job
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
 from fedveil.models.registry import build
@@ -28,7 +29,7 @@ def small(method: Method = FED_AVG, *, batch: int = 1, steps: int = 1, rate: flo
     return replace(method, batch=PartitionBatch(batch), local=LocalTraining(steps=steps, rate=rate))  # type: ignore[arg-type]
 
 
-def make_scene(method: Method, model: nn.Module | None = None, shape: tuple[int, ...] = (1, 8, 8)) -> Scene:
+def make_scene(method: Method, model: nn.Module | None = None, shape: tuple[int, ...] = (1, 8, 8)) -> AttackScene:
     generator = torch.Generator().manual_seed(1)
     count = CLIENTS * RECORDS
     labels = torch.arange(count) % CLASSES
@@ -40,14 +41,13 @@ def make_scene(method: Method, model: nn.Module | None = None, shape: tuple[int,
     sites = Sites.of(examples, make_partition(labels, labels, Random(), CLIENTS, RECORDS, 0, seed=3).clients)
     if model is None:
         model = build("leakage-cnn", shape, CLASSES, seed=4) if len(shape) == 3 else sigmoid_mlp(shape)
-    streams = Streams.from_seed(5)
-    engine = Engine(method, model, sites, examples, streams)
-    return Scene(method, engine, model, differentiable(model, shape), sites, streams, CLASSES)
+    engine = Engine(Job(method, model, sites, examples, Streams.from_seed(5)))
+    return AttackScene(engine, differentiable(model, shape), CLASSES)
 
 
 def sigmoid_mlp(shape: tuple[int, ...]) -> nn.Module:
     return build("mlp", shape, CLASSES, {"hidden": [16], "activation": "sigmoid"}, seed=4)
 
 
-def first_model(scene: Scene) -> Broadcast:
-    return Broadcast(0, scene.gradients.layout.vector(scene.model))
+def first_model(scene: AttackScene) -> Broadcast:
+    return Broadcast(0, scene.job.layout.vector(scene.job.model))

@@ -19,6 +19,7 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Taps, View
 from fedveil.data.dataset import Examples
+from fedveil.engine.job import Job
 from fedveil.engine.loop import Closed, rounds
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import initial_state
@@ -28,7 +29,7 @@ from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.batches import BatchSampler
 from fedveil.parts.cohorts import Cohort
-from fedveil.runtimes.local import Job, LocalRuntime
+from fedveil.runtimes.local import LocalRuntime
 
 SIZES = (8, 12, 9, 12, 8, 10)
 CLIENTS, CLASSES = len(SIZES), 3

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from fedveil.report.terminal.run_progress import Silent
+from fedveil.report.terminal.run_progress import SilentReporter
 
 
-class Follower(Silent):
+class Follower(SilentReporter):
     """`on_round` is called after every round: a test can interrupt there."""
 
     def __init__(self, on_round: Callable[[str, int], None] = lambda name, done: None) -> None:
@@ -26,8 +27,8 @@ class Follower(Silent):
     def end_run(self, words: str) -> None:
         self.words.append(words)
 
-    def interrupted(self, words: str) -> None:
-        self.words.append(words)
+    def interrupted(self, directory: Path) -> None:
+        self.words.append(f"interrupted in {directory}")
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -33,6 +33,15 @@ class Calibration:
     method: Method
     guarantee: Guarantee
 
+    @property
+    def key(self) -> str:
+        """The key of a spec that sets the answer."""
+        if self.solved == "noise":
+            return f"{_place(self.method)}.sigma"
+        if self.solved == "rounds":
+            return "stop.rounds"
+        return "cohort.size" if isinstance(self.method.cohort, FixedSize) else "cohort.rate"
+
 
 def calibrate(context: Context, target: Budget, *, solve: str = "noise") -> Calibration:
     """Solve for `noise` (σ, to 1e-3), `rounds` (T) or `cohort` (its rate or size), everything else as it is."""

@@ -18,7 +18,7 @@ from fedveil.cli.reproduce import reproduce_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.cli.show import show_command
 from fedveil.cli.sweep import sweep_command
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,6 +49,8 @@ def main() -> None:
     """Entry point: errors are one line, Ctrl-C is 130."""
     try:
         sys.exit(cli(standalone_mode=False) or 0)
+    except ArgumentError as error:
+        _fail(f"{_option_of(error.argument)}: {error.problem}")
     except FedveilError as error:
         _fail(str(error))
     except click.exceptions.Exit as error:
@@ -67,6 +69,16 @@ def main() -> None:
         _fail(f"{error.filename or 'disk'}: {error.strerror or error}")
     except MemoryError as error:
         _fail(f"there is not enough memory for this ({error})")
+
+
+def _option_of(argument: str, commands: click.Group = cli) -> str:
+    """The option that a person gave for an argument of the library; the argument's name where there is none."""
+    for command in commands.commands.values():
+        parts = [_option_of(argument, command)] if isinstance(command, click.Group) else []
+        parts += [option for parameter in command.params for option in parameter.opts]
+        if (option := f"--{argument.replace('_', '-')}") in parts:
+            return option
+    return argument
 
 
 def _fail(message: str) -> None:

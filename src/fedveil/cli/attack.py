@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fedveil.cli.options import (
+    choice,
     json_option,
     keep_option,
     parse_settings,
@@ -16,13 +17,14 @@ from fedveil.cli.options import (
     settings_option,
     workers_option,
 )
+from fedveil.core.types import CLIENTS_WORK
 
 
 @click.command("attack")
 @click.argument("source", metavar="[PRESET|SPEC.toml|RUN]", default="fed-cdp")
 @click.option(
     "--view",
-    type=click.Choice(["on_device", "client", "server"]),
+    type=choice(CLIENTS_WORK),
     default="on_device",
     show_default=True,
     help="What the adversary sees: each example's gradient, or the update before or after it is sent.",

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from fedveil.cli.options import json_option, keep_option, parse_settings, settings_option, workers_option
+from fedveil.cli.options import choice, json_option, keep_option, parse_settings, settings_option, workers_option
+from fedveil.core.types import CLIENTS_WORK, Unit, View
 
 
 @click.command("audit")
@@ -15,14 +16,14 @@ from fedveil.cli.options import json_option, keep_option, parse_settings, settin
 @click.option("--rounds", type=int, default=1, show_default=True, help="Rounds that are run and accounted.")
 @click.option(
     "--view",
-    type=click.Choice(["on_device", "client", "server", "released"]),
+    type=choice([*CLIENTS_WORK, View.RELEASED]),
     default="server",
     show_default=True,
     help="What the adversary sees.",
 )
 @click.option(
     "--unit",
-    type=click.Choice(["record", "client"]),
+    type=choice(Unit),
     default="record",
     show_default=True,
     help="What is guessed.",
@@ -49,13 +50,13 @@ def audit_command(
     as_json: bool,
 ) -> None:
     """Attack a method with canaries: a lower bound on ε beside the verified one. Ends with 1 if a promise is broken."""
-    from fedveil.report.model.audit_sentences import audit_lines
+    from fedveil.report.model.audit_sentences import audit_sentences
+    from fedveil.report.model.evidence_facts import AuditFacts
     from fedveil.studies.audit import audit
 
-    told = parse_settings(settings)
-    found = audit(
+    result = audit(
         source,
-        told,
+        parse_settings(settings),
         rounds=rounds,
         unit=unit,
         view=view,
@@ -65,6 +66,6 @@ def audit_command(
         workers=workers,
         keep=keep,
     ).to_dict()
-    click.echo(json.dumps(found) if as_json else "\n".join(audit_lines(found)))
-    if not found["holds"]:
+    click.echo(json.dumps(result) if as_json else "\n".join(audit_sentences(AuditFacts.from_dict(result))))
+    if not result["holds"]:
         context.exit(1)

@@ -20,10 +20,10 @@ def data_group() -> None:
 @json_option
 def data_list_command(as_json: bool) -> None:
     """List the data sets and whether their files are here and sound."""
-    from fedveil.data.fetching import missing_files
-    from fedveil.data.sources import CATALOGUE, data_directories
+    from fedveil.data.known_sets import SETS
+    from fedveil.data.sources import data_directories
 
-    lacking = {name: len(missing_files(name)) for name in CATALOGUE}
+    lacking = {name: len(one.missing_files()) for name, one in SETS.items()}
     if as_json:
         click.echo(json.dumps([{"name": name, "available": not count} for name, count in lacking.items()]))
         return
@@ -61,8 +61,8 @@ def data_show_command(
 ) -> None:
     """Divide a data set over clients; print a summary and draw who holds which labels."""
     from fedveil.config.spec import resolve
-    from fedveil.data.partition_picture import draw, summary
-    from fedveil.runs.files import disk_errors
+    from fedveil.core.atomic import disk_errors
+    from fedveil.data.partition_picture import draw_partition, summarise_partition
     from fedveil.runs.prepare import divide, load_for
 
     asked = {"data.clients": clients, "data.records": records, "data.partition": partition}
@@ -72,7 +72,7 @@ def data_show_command(
     divided = divide(spec, dataset)
     path = out or Path(f"{spec.name}-{spec.partition.kind}.png")
     with disk_errors(path):
-        draw(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)
-    for line in summary(divided, dataset.train.labels, dataset.classes).lines():
+        draw_partition(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)
+    for line in summarise_partition(divided, dataset.train.labels, dataset.classes).lines():
         click.echo(line)
     click.echo(f"picture: {path}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from fedveil.core.types import Unit, View
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,16 +46,17 @@ def _picture(context: click.Context, option: click.Parameter, path: Path | None)
     return path
 
 
+def choice(words: Iterable[str]) -> click.Choice[str]:
+    """One of these words, as plain text."""
+    return click.Choice([str(word) for word in words])
+
+
 def cell_options(help: str) -> Callable[[Command], Command]:
     """--unit and --view, for a cell of the privacy table."""
-    units, views = (
-        click.Choice(["record", "client"]),
-        click.Choice(["on_device", "client", "server", "peer", "released"]),
-    )
 
     def both(command: Command) -> Command:
-        return click.option("--unit", type=units, help=help)(
-            click.option("--view", type=views, help="See --unit.")(command)
+        return click.option("--unit", type=choice(Unit), help=help)(
+            click.option("--view", type=choice(View), help="See --unit.")(command)
         )
 
     return both

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from fedveil.cli.options import json_option, out_option, parse_settings, picture_option, settings_option
-from fedveil.core.words import rounded_down, rounded_up
+from fedveil.cli.options import choice, json_option, out_option, parse_settings, picture_option, settings_option
+from fedveil.core.rounding import rounded_down, rounded_up
+from fedveil.core.types import Unit, View
 
 
 @click.command("account")
@@ -31,7 +32,7 @@ def account_command(
 ) -> None:
     """Print what a method, a spec or a run guarantees: of what, against whom."""
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
-    from fedveil.runs.account import account, draw_curve
+    from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve
 
     found = account(source, parse_settings(settings), delta=delta, secondary=all_accountants)
     picture = None
@@ -41,11 +42,11 @@ def account_command(
     if as_json:
         click.echo(json.dumps(found.to_dict()))
         return
-    told = found.to_dict()
-    lines = [found.title, *table_lines("promised", told.get("promised", told["guarantees"]))]
-    if "per_client" in told:
-        lines += table_lines("spent", told["guarantees"]) + client_lines(told["per_client"])
-    click.echo("\n".join(lines + claim_lines(told["claimed"])))
+    lines = [found.title, *table_lines("promised", found.promised.guarantees)]
+    if found.spent is not None and found.per_client is not None:
+        lines += table_lines("spent", found.spent.guarantees)
+        lines += client_lines(OWN_UNIT, OWN_VIEW, found.per_client)
+    click.echo("\n".join(lines + claim_lines(found.claims)))
     if picture is not None:
         click.echo(f"picture: {picture}")
 
@@ -55,12 +56,10 @@ def account_command(
 @settings_option
 @click.option("--epsilon", type=float, required=True, help="The target ε.")
 @click.option("--delta", type=float, help="δ; default: the spec's.")
-@click.option(
-    "--unit", type=click.Choice(["record", "client"]), default="record", show_default=True, help="What is hidden."
-)
+@click.option("--unit", type=choice(Unit), default="record", show_default=True, help="What is hidden.")
 @click.option(
     "--view",
-    type=click.Choice(["on_device", "client", "server", "peer", "released"]),
+    type=choice(View),
     default="server",
     show_default=True,
     help="From whom.",
@@ -86,21 +85,23 @@ def calibrate_command(
     as_json: bool,
 ) -> None:
     """Find the smallest noise, the most rounds or the largest cohort that keep a target ε."""
+    from fedveil.accounting.context import Budget
+    from fedveil.config.spec import resolve
+    from fedveil.core.atomic import write_whole
     from fedveil.runs.account import calibrate_spec
-    from fedveil.runs.files import write_whole
 
-    found, spec = calibrate_spec(source, parse_settings(settings), epsilon, delta, unit, view, solve)
+    asked = parse_settings(settings)
+    delta = resolve(source, asked).privacy.delta if delta is None else delta
+    found, spec = calibrate_spec(source, asked, Budget(epsilon, delta, Unit(unit), View(view)), solve)
     if out is not None:
         write_whole(out, spec.to_toml().encode())
     answer: dict[str, Any] = {"solved": found.solved, "value": found.value, "guarantee": found.guarantee.to_dict()}
     if as_json:
         click.echo(json.dumps(answer | ({"spec": str(out)} if out else {})))
         return
-    cohort = "cohort.size" if found.method.cohort.kind == "fixed" else "cohort.rate"
-    names = {"noise": f"{next(iter(found.method.mechanisms))}.sigma", "rounds": "stop.rounds", "cohort": cohort}
     # Rounded so that whoever copies it keeps the target too.
     value = rounded_up(found.value, 6) if found.solved == "noise" else rounded_down(found.value, 6)
-    click.echo(f"{names[found.solved]} = {value}")
+    click.echo(f"{found.key} = {value}")
     click.echo(str(found.guarantee))
     if out is not None:
         click.echo(f"spec: {out}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from fedveil.cli.options import json_option, out_option, parse_settings, settings_option, workers_option
+
+if TYPE_CHECKING:
+    from fedveil.runs.run import Result
 
 
 @click.command("run")
@@ -38,7 +41,7 @@ def run_command(
     told = parse_settings(settings)
     with ConsoleReporter(Console(stderr=True)) as reporter:
         result = run(source, told, rounds=rounds, seed=seed, out=out, workers=workers, reporter=reporter)
-    _print_result(result.to_dict(), as_json)
+    _print_result(result, as_json)
 
 
 @click.command("resume")
@@ -60,7 +63,7 @@ def resume_command(directory: Path, workers: int | None, as_json: bool) -> None:
             raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
         if finished:
             reporter.note("it is finished already; this is how it ended")
-    _print_result(result.to_dict(), as_json)
+    _print_result(result, as_json)
 
 
 @click.command("methods")
@@ -80,10 +83,11 @@ def methods_command(as_json: bool) -> None:
     Console().print(table)
 
 
-def _print_result(result: dict[str, Any], as_json: bool) -> None:
-    from fedveil.core.words import SEEDED
+def _print_result(ended: Result, as_json: bool) -> None:
+    from fedveil.core.guarantee import SEEDED
     from fedveil.report.terminal.guarantee_lines import table_lines
 
+    result = ended.to_dict()
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -101,9 +105,9 @@ def _print_result(result: dict[str, Any], as_json: bool) -> None:
         click.echo(f"clients sent {result['sent_bytes']:,} bytes, {share:.0%} less than whole updates")
     if result["receipts"]:
         click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
-    click.echo("\n".join(table_lines("spent", result["guarantees"])))
+    click.echo("\n".join(table_lines("spent", ended.guarantees)))
     if result["seeded"]:
-        click.echo(SEEDED)
+        click.echo(SEEDED.text)
     click.echo(f"run: {result['run']}")
     where = shlex.quote(result["run"])
     click.echo(f"next: fedveil account {where}, fedveil show {where}, or any other of `fedveil methods`")

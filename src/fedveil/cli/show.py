@@ -1,4 +1,4 @@
-"""`show`: the course of runs."""
+"""`show`: how runs went."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def show_command(runs: tuple[Path, ...], out: Path | None) -> None:
     """Draw accuracy, loss, update norms and what else rounds tell, for finished and unfinished runs."""
     from fedveil.studies.histories import show
 
-    courses, picture = show(runs, out)
-    for course in courses:
-        click.echo(course.words)
+    histories, picture = show(runs, out)
+    for history in histories:
+        click.echo(history.line)
     click.echo(f"picture: {picture}")

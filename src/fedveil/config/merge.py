@@ -73,10 +73,15 @@ def difference(table: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, A
     return changed
 
 
+def without(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A copy of `table` without one key."""
+    return {name: value for name, value in table.items() if name != key}
+
+
 def set_dotted(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     """A copy of `table`, what was told so far, with the dotted `key` laid over it."""
     if not all(key.split(".")):
-        raise FedveilError(f"--set {key}: not a dotted key")
+        raise FedveilError(f"{key!r}: not a dotted key")
     nested: Any = value
     for part in reversed(key.split(".")):
         nested = {part: nested}

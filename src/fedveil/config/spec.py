@@ -10,17 +10,20 @@ from typing import Any
 
 import tomli_w
 
+from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
-from fedveil.config.merge import ABSENT, difference, merge, set_dotted
-from fedveil.config.tasks import TASKS
+from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
 from fedveil.core.checks import FieldError, count, not_negative, one_of
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Unit, View
+from fedveil.core.types import Population, Unit, View
+from fedveil.data.known_sets import caveats_of, task_of
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
 
 METHOD_KEYS = tuple(part.name for part in fields(Method))
+PLACES = ("example", "upload", "server")
+"""Where a method can add noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +89,11 @@ class PrivacySpec:
         if self.calibrate and self.epsilon is None:
             raise FieldError("calibrate", "needs the epsilon that the noise is solved for")
 
+    @property
+    def budget(self) -> Budget | None:
+        """What no client may pass."""
+        return None if self.epsilon is None else Budget(self.epsilon, self.delta, self.unit, self.view)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
@@ -100,7 +108,10 @@ class Spec:
     seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything spelt out, in the shape of the TOML file."""
+        """Everything spelt out, in the shape of the TOML file; noise that is yet to be solved for is left out."""
+        method = unstructure(self.method)
+        if self.privacy.calibrate:
+            method |= {place: without(method[place], "sigma") for place in self.method.mechanisms}
         return {
             "method": self.base,
             "seed": ABSENT if self.seed is None else self.seed,
@@ -108,35 +119,57 @@ class Spec:
             "model": unstructure(self.model),
             "evaluation": unstructure(self.evaluation),
             "privacy": unstructure(self.privacy),
-            **unstructure(self.method),
+            **method,
         }
 
     def to_toml(self) -> str:
         return tomli_w.dumps(self.to_dict())
 
+    def context(self, population: Population, layers: int, *, copies: int = 1, seeded: bool = False) -> Context:
+        """What the accountant must know of this spec on a population."""
+        return Context(
+            self.method,
+            population,
+            layers,
+            self.privacy.delta,
+            copies=copies,
+            seeded=seeded or self.seed is not None,
+            strict=self.privacy.strict,
+            budget=self.privacy.budget,
+            caveats=caveats_of(self.data.name),
+        )
 
-def resolve(source: str | Path | Mapping[str, Any] = "fed-cdp", overrides: Mapping[str, Any] | None = None) -> Spec:
-    """A spec from a method's name, a TOML file or a table, with dotted `overrides` on top.
+
+Source = str | Path | Mapping[str, Any] | Spec
+"""What a spec is made from: a method's name, a TOML file, a table of settings, or another spec."""
+
+
+def resolve(source: Source = "fed-cdp", overrides: Mapping[str, Any] | None = None) -> Spec:
+    """A spec from a method's name, a TOML file, a table or another spec, with dotted `overrides` on top.
 
     What is not said is filled in: what the file says beats what the method says, which beats what the task (the data
     set's settings in the papers) says, which beats plain FedAvg.
     """
+    if isinstance(source, Spec) and not overrides:
+        return source
     return _complete(read_settings(source, overrides))
 
 
-def read_settings(source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What a source and the `overrides` say themselves, before anything is filled in."""
     told, overrides = _read(source), overrides or {}
     for key, value in overrides.items():
         told = set_dotted(told, key, value)
     if "local.steps" in overrides and "local.epochs" not in overrides:
         told = set_dotted(told, "local.epochs", ABSENT)  # else they would not count
-    if "method" not in told and not isinstance(source, Mapping):
+    if "method" not in told and not isinstance(source, Mapping | Spec):
         raise FedveilError(f'{source}: names no method; say which, as in method = "fed-cdp"')
     return told
 
 
-def _read(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
+def _read(source: Source) -> dict[str, Any]:
+    if isinstance(source, Spec):
+        return source.to_dict()
     if isinstance(source, Mapping):
         return dict(source)
     if str(source) in ZOO:
@@ -167,7 +200,7 @@ def _complete(told: dict[str, Any]) -> Spec:
     own = difference(unstructure(named(base)), plain)
     data_table = told.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = TASKS.get(str(name), {})
+    task = task_of(str(name))
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
     here = ZOO[base].tasks.get(str(name), {})
@@ -184,15 +217,35 @@ def _complete(told: dict[str, Any]) -> Spec:
             raise FedveilError(
                 f"{key}: unknown key; there are method, {', '.join(known)}, and nested ones with dots, as stop.rounds"
             )
+    privacy = structure(table["privacy"], PrivacySpec, "privacy")
+    if privacy.calibrate:
+        _check_unsolved(told)
+        table |= {place: _with_start(table[place]) for place in PLACES}
     return Spec(
         base=base,
         data=structure(table["data"], DataSpec, "data"),
         model=structure(table["model"], ModelSpec, "model"),
         evaluation=structure(table["evaluation"], EvaluationSpec, "evaluation"),
-        privacy=structure(table["privacy"], PrivacySpec, "privacy"),
+        privacy=privacy,
         method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
         seed=_seed(table["seed"]),
     )
+
+
+def _check_unsolved(told: Mapping[str, Any]) -> None:
+    """Noise that is solved for can't be stated as well: one of the two would not count."""
+    for place in PLACES:
+        stated = told.get(place)
+        if isinstance(stated, Mapping) and "sigma" in stated:
+            raise FedveilError(
+                f"{place}.sigma: is set to {stated['sigma']}, and privacy.calibrate solves it for privacy.epsilon;"
+                " leave one of them out (privacy.calibrate = false keeps your sigma)"
+            )
+
+
+def _with_start(mechanism: Any) -> Any:
+    """A mechanism whose noise is solved for needs none of its own; the search begins somewhere."""
+    return {"sigma": 1.0, **mechanism} if isinstance(mechanism, Mapping) else mechanism
 
 
 def _seed(value: object) -> int | None:

@@ -1,4 +1,6 @@
-"""The one exception a user is meant to read."""
+"""The exceptions a user is meant to read."""
+
+from __future__ import annotations
 
 
 class FedveilError(Exception):
@@ -6,3 +8,18 @@ class FedveilError(Exception):
 
     The command line prints it without a traceback and exits with code 2.
     """
+
+
+class ArgumentError(FedveilError):
+    """An argument of a Python function with a value it can't have; the command line names the option instead."""
+
+    def __init__(self, argument: str, problem: str) -> None:
+        super().__init__(f"{argument}: {problem}")
+        self.argument, self.problem = argument, problem
+
+    def __reduce__(self) -> tuple[type[ArgumentError], tuple[str, str]]:
+        return ArgumentError, (self.argument, self.problem)  # it may be raised in another process
+
+
+class Diverged(FedveilError):
+    """The model left the finite numbers: training can't go on."""

@@ -35,6 +35,7 @@ class CaveatKind(StrEnum):
     SEEDED = "seeded"  # the noise can be repeated, and so taken off again
     ONE_COPY = "one-copy"  # other clients hold copies of the record
     SCALED = "scaled-features"  # features are scaled by statistics of private records
+    UNTYPED = "untyped"  # kept by fedveil 0.1, which knew no kinds: only its text says what it is
     CONDITION = "condition"  # over how many rounds, and how often a client takes part
     ARITHMETIC = "arithmetic"  # the proof is about real numbers
     PUBLIC_COUNTS = "public-counts"  # how many records each client holds is public
@@ -55,7 +56,16 @@ class CaveatKind(StrEnum):
     @property
     def spoils(self) -> bool:
         """Whether an ε is never printed without such a caveat, however short the line."""
-        return self in (CaveatKind.LEAKED_BOUND, CaveatKind.SEEDED, CaveatKind.ONE_COPY, CaveatKind.SCALED)
+        return self in _SPOILING
+
+
+_SPOILING = (
+    CaveatKind.LEAKED_BOUND,
+    CaveatKind.SEEDED,
+    CaveatKind.ONE_COPY,
+    CaveatKind.SCALED,
+    CaveatKind.UNTYPED,
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,9 @@ class Caveat:
         return {"kind": str(self.kind), "text": self.text}
 
     @staticmethod
-    def from_dict(table: Mapping[str, Any]) -> Caveat:
+    def from_dict(table: Mapping[str, Any] | str) -> Caveat:
+        if isinstance(table, str):
+            return Caveat(CaveatKind.UNTYPED, table)
         return Caveat(CaveatKind(table["kind"]), str(table["text"]))
 
 

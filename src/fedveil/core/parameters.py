@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 
@@ -38,26 +39,26 @@ class Layout:
             groups=tuple(owners.index(name.rpartition(".")[0]) for name, _ in named),
         )
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         return tuple(prod(shape) for shape in self.shapes)
 
-    @property
+    @cached_property
     def offsets(self) -> tuple[int, ...]:
         """Where each parameter begins; one more entry than there are parameters."""
         return (0, *accumulate(self.sizes))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """P, the number of coordinates."""
         return sum(self.sizes)
 
-    @property
+    @cached_property
     def group_count(self) -> int:
         """M, the number of layers."""
         return max(self.groups, default=-1) + 1
 
-    @property
+    @cached_property
     def group_slices(self) -> tuple[slice, ...]:
         """The contiguous range of each group."""
         slices: list[slice] = []

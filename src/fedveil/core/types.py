@@ -75,6 +75,10 @@ CLIENTS_WORK = tuple(view for view in View if view.adversary.of_clients_work)
 """The views of single clients' work."""
 
 
+TableCell = tuple[Unit, View]
+"""Of what, against whom: a cell of the table of guarantees."""
+
+
 @dataclass(frozen=True)
 class Population:
     """Who takes part: `records[i]` is the number of records of client `i`, a public fact."""

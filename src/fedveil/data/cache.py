@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from fedveil.core.atomic import write_whole
+from fedveil.core.errors import FedveilError
 from fedveil.data import sources
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
@@ -27,26 +27,10 @@ def cached(name: str, key: str, size: int, decode: Callable[[], bytes | bytearra
     if content is None:
         content = bytearray(decode())
         # A full disk or a read-only home must not stop the run: the cache only saves time.
-        with contextlib.suppress(OSError):
-            write_atomically(path, hashlib.sha256(content).digest(), content)
+        with contextlib.suppress(OSError, FedveilError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, hashlib.sha256(content).digest(), content)
     return content
-
-
-def write_atomically(path: Path, *parts: bytes | bytearray) -> None:
-    """Write a file so that nobody ever sees half of it, not even after a crash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def _read(path: Path, size: int) -> bytearray | None:

@@ -1,4 +1,4 @@
-"""The five data sets of the experiments, and the form in which a user brings another one.
+"""A data set in memory: one that is known by name, or tensors of your own.
 
 Splits, sizes and encodings are described in docs/data.md.
 """
@@ -6,23 +6,17 @@ Splits, sizes and encodings are described in docs/data.md.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedveil.core.errors import FedveilError
-from fedveil.data import census, sources
-from fedveil.data.cache import cached
 from fedveil.data.dealing import Integers
-from fedveil.data.faces import PICTURES_OF, load_faces
-from fedveil.data.formats import CIFAR_CLASSES, CIFAR_RECORD, parse_cifar, parse_idx, unpack
-from fedveil.data.splits import split, stratified_split
+from fedveil.data.known_sets import known_set
+from fedveil.data.named_set import ExampleArrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +37,7 @@ class Examples:
 class Dataset:
     """A data set with a training part for the clients and a validation part for measuring.
 
-    `test` is the official test set where one exists (MNIST, CIFAR-10); no experiment looks at it unless
-    asked.
+    `test` is the official test set where one exists; no experiment looks at it unless asked.
     """
 
     name: str
@@ -115,7 +108,7 @@ def from_tensors(
 def official_split(dataset: Dataset) -> Dataset:
     """The same data with all original training records for training and the official test set for validation.
 
-    Geyer et al. and PriFedSync train on all 60,000 (50,000) pictures; Fed-CDP keeps 10,000 of them apart.
+    Geyer et al. and PriFedSync train on all of them; Fed-CDP keeps some apart for validation.
     """
     if dataset.test is None:
         raise FedveilError(f"data set '{dataset.name}' has no official test set")
@@ -127,113 +120,22 @@ def official_split(dataset: Dataset) -> Dataset:
 
 
 def load(name: str) -> Dataset:
-    """One of `mnist`, `cifar10`, `lfw`, `adult`, `cancer`, read from checked files."""
-    sources.check_name(name)
-    return _LOADERS[name]()
-
-
-def _load_mnist() -> Dataset:
-    arrays = []
-    for source, dimensions in zip(sources.MNIST, (3, 1, 3, 1), strict=True):
-        found = sources.read_source("mnist", source)
-        arrays.append(parse_idx(found.path, unpack(found.path, found.content), dimensions))
-    images, labels, test_images, test_labels = arrays
-    everything = _examples(images[:, None], labels)
+    """A data set known by its name (`fedveil data list`), read from checked files."""
+    wanted = known_set(name)
+    arrays = wanted.load()
     return from_tensors(
-        "mnist",
-        everything.pick(slice(0, 50_000)),
-        everything.pick(slice(50_000, 60_000)),
-        10,
-        description="handwritten digits, 28×28 grey",
-        test=_examples(test_images[:, None], test_labels),
+        wanted.name,
+        _examples(arrays.train),
+        _examples(arrays.validation),
+        len(wanted.class_names),
+        class_names=wanted.class_names,
+        description=wanted.description,
+        test=None if arrays.test is None else _examples(arrays.test),
     )
 
 
-def _load_cifar10() -> Dataset:
-    key = " ".join(source.forms[0].sha256 for source in sources.CIFAR10)
-    content = cached("cifar10", key, 60_000 * CIFAR_RECORD, _decompress_cifar)
-    everything = _examples(*parse_cifar(sources.fetch_directory() / "cifar10", content))
-    return from_tensors(
-        "cifar10",
-        everything.pick(slice(0, 40_000)),
-        everything.pick(slice(40_000, 50_000)),
-        10,
-        class_names=CIFAR_CLASSES,
-        description="small photographs of ten kinds of things, 32×32 colour",
-        test=everything.pick(slice(50_000, 60_000)),
-    )
-
-
-def _decompress_cifar() -> bytes:
-    def one(source: sources.SourceFile) -> bytes:
-        found = sources.read_source("cifar10", source)
-        return unpack(found.path, found.content)
-
-    with ThreadPoolExecutor() as pool:
-        return b"".join(pool.map(one, sources.CIFAR10))
-
-
-def _load_lfw() -> Dataset:
-    images, people = load_faces()
-    train, validation = stratified_split("lfw", people, 756)
-    everything = _examples(images, people)
-    return from_tensors(
-        "lfw",
-        everything.pick(train),
-        everything.pick(validation),
-        class_names=tuple(name.replace("_", " ") for name in PICTURES_OF),
-        description="faces of 62 people, 32×32 colour",
-    )
-
-
-def _load_adult() -> Dataset:
-    parts = []
-    for source in sources.ADULT:
-        found = sources.read_source("adult", source)
-        parts.append(census.parse_people(found.path, found.content.decode("ascii")))
-    people = census.joined(*parts)
-    rows, held_out = split("adult", len(people.labels), 12_211)
-    train, validation = people[rows], people[held_out]
-    scale = census.fit_scale(train)
-    return from_tensors(
-        "adult",
-        _examples(census.encode(train, scale), train.labels),
-        _examples(census.encode(validation, scale), validation.labels),
-        class_names=census.INCOMES,
-        description="census records: does this person earn more than 50,000 dollars a year?",
-    )
-
-
-def _load_cancer() -> Dataset:
-    from sklearn.datasets import load_breast_cancer  # a second to import, and only needed here
-
-    features, labels = load_breast_cancer(return_X_y=True)
-    rows, held_out = stratified_split("cancer", labels, 143)
-    mean, deviation = features[rows].mean(axis=0), features[rows].std(axis=0)
-    everything = _examples(((features - mean) / deviation).astype(np.float32), labels)
-    return from_tensors(
-        "cancer",
-        everything.pick(rows),
-        everything.pick(held_out),
-        class_names=("malignant", "benign"),
-        description="measurements of breast tumours: malignant or benign?",
-    )
-
-
-SCALED_TOGETHER = frozenset({"adult", "cancer"})
-"""Data sets whose features were scaled by statistics of all their training records."""
-
-_LOADERS: dict[str, Callable[[], Dataset]] = {
-    "mnist": _load_mnist,
-    "cifar10": _load_cifar10,
-    "lfw": _load_lfw,
-    "adult": _load_adult,
-    "cancer": _load_cancer,
-}
-
-
-def _examples(inputs: NDArray[np.uint8] | NDArray[np.float32], labels: Integers | NDArray[np.uint8]) -> Examples:
-    return Examples(torch.from_numpy(inputs), torch.from_numpy(labels.astype(np.int64)))
+def _examples(arrays: ExampleArrays) -> Examples:
+    return Examples(torch.from_numpy(arrays.inputs), torch.from_numpy(arrays.labels.astype(np.int64)))
 
 
 def _check_tensors(where: str, examples: Examples) -> None:

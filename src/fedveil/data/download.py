@@ -14,7 +14,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedveil.data.download_progress import Progress
+from fedveil.data.download_progress import DownloadProgress
 
 _CHUNK = 1 << 18
 
@@ -39,7 +39,7 @@ class Patience:
 PATIENT = Patience()
 
 
-def download(url: str, part: Path, label: str, progress: Progress, patience: Patience = PATIENT) -> None:
+def download(url: str, part: Path, label: str, progress: DownloadProgress, patience: Patience = PATIENT) -> None:
     """Fetch `url` into `part`, going on from the bytes that an earlier attempt left there."""
     part.parent.mkdir(parents=True, exist_ok=True)
     failures, farthest = 0, 0
@@ -56,7 +56,7 @@ def download(url: str, part: Path, label: str, progress: Progress, patience: Pat
             time.sleep(patience.pause * 2 ** (failures - 1))
 
 
-def _transfer(url: str, part: Path, label: str, progress: Progress, timeout: float) -> None:
+def _transfer(url: str, part: Path, label: str, progress: DownloadProgress, timeout: float) -> None:
     offset = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "fedveil"})
     if offset:

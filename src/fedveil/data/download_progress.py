@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-from rich.progress import Progress as RichProgress
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
 
 
-class Progress(Protocol):
+class DownloadProgress(Protocol):
     """What `fetch` reports to. One piece of work at a time: begin, advance …, end."""
 
     def say(self, line: str) -> None:
@@ -28,7 +27,7 @@ class Progress(Protocol):
         """The piece of work is over, well or not."""
 
 
-class Silent:
+class SilentDownload:
     """Reports to nobody."""
 
     def say(self, line: str) -> None: ...
@@ -87,8 +86,13 @@ class Bar:
 
 
 @contextmanager
-def progress_on(stream: TextIO) -> Iterator[Progress]:
+def progress_on(stream: TextIO) -> Iterator[DownloadProgress]:
     """Bars if the stream is a terminal, plain lines otherwise."""
+    # Here and not above: every command reads the data sets' declarations, and only this one draws bars.
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as RichProgress
+
     console = Console(file=stream)
     if not console.is_terminal:
         yield PlainLines(stream)

@@ -25,7 +25,7 @@ _MOST_NAMED_LABELS = 20
 
 
 @dataclass(frozen=True)
-class Summary:
+class PartitionSummary:
     """What a partition gave: (least, median, most) over clients, and how often records are shared."""
 
     clients: int
@@ -54,13 +54,13 @@ class Summary:
         ]
 
 
-def summary(partition: Partition, labels: Tensor, classes: int) -> Summary:
+def summarise_partition(partition: Partition, labels: Tensor, classes: int) -> PartitionSummary:
     """The numbers behind the picture; `labels` are those of the training part."""
     counts = partition.label_counts(labels, classes)
     held = np.zeros(len(labels), dtype=bool)
     for indices in partition.clients:
         held[indices.numpy()] = True
-    return Summary(
+    return PartitionSummary(
         clients=len(partition.clients),
         records=_spread(counts.sum(dim=1).numpy()),
         labels=_spread((counts > 0).sum(dim=1).numpy()),
@@ -72,7 +72,9 @@ def summary(partition: Partition, labels: Tensor, classes: int) -> Summary:
     )
 
 
-def draw(partition: Partition, labels: Tensor, classes: int, path: Path, class_names: Sequence[str] = ()) -> None:
+def draw_partition(
+    partition: Partition, labels: Tensor, classes: int, path: Path, class_names: Sequence[str] = ()
+) -> None:
     """Write a PNG: bars for a few clients, a map of labels × clients for many."""
     counts = partition.label_counts(labels, classes).numpy().astype(np.float64)
     names = list(class_names) or [str(label) for label in range(classes)]
@@ -84,7 +86,7 @@ def draw(partition: Partition, labels: Tensor, classes: int, path: Path, class_n
     else:
         _draw_map(figure, main, counts, names)
     _draw_totals(side, counts, names)
-    figure.suptitle(_title(summary(partition, labels, classes)), fontsize=11, x=0.01, ha="left")
+    figure.suptitle(_title(summarise_partition(partition, labels, classes)), fontsize=11, x=0.01, ha="left")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format="png")
@@ -151,7 +153,7 @@ def _colours(classes: int) -> list[tuple[float, ...]]:
     return [matplotlib.colormaps["turbo"](label / (classes - 1)) for label in range(classes)]
 
 
-def _title(numbers: Summary) -> str:
+def _title(numbers: PartitionSummary) -> str:
     shared = (
         "no record at two clients"
         if numbers.max_copies == 1

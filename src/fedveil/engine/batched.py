@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from fedveil.core.streams import Streams
 from fedveil.core.types import Taps
-from fedveil.data.dataset import Examples, to_float
-from fedveil.engine.client import NO_TAPS, Broadcast, Uploads, joined, local_work
+from fedveil.data.dataset import to_float
+from fedveil.engine.client import NO_TAPS, Broadcast, Upload, local_work
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Gradients
+from fedveil.engine.job import Job
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
@@ -83,76 +83,65 @@ class Evaluation:
 
 
 class Engine:
-    """Everything one process needs to do clients' work: the method, the network, the records and the streams.
+    """Does the clients' work of a job in one process.
 
     What a client computes depends on the round and its number, never on the chunk it is in.
     """
 
-    def __init__(
-        self,
-        method: Method,
-        model: nn.Module,
-        sites: Sites,
-        validation: Examples,
-        streams: Streams,
-        gradients: Gradients | None = None,
-        tests: Sequence[Tensor] = (),
-    ) -> None:
-        """`tests[i]` are the validation records that make up client `i`'s own test set."""
-        self._method, self._sites, self._validation = method, sites, validation
-        self._model = _arranged(model)
-        self._tests, self._own_weights = tests, own_weights(tests, len(validation))
-        self._streams, self._noise = streams, NoiseSource(streams)
-        self.gradients = gradients or choose(model, sites.examples.inputs.shape[1:])
+    def __init__(self, job: Job, gradients: Gradients | None = None) -> None:
+        self.job = job
+        self._model = _arranged(job.model)
+        self.gradients = gradients or choose(job.model, job.sites.examples.inputs.shape[1:])
+        self._own_weights = own_weights(job.tests, len(job.validation))
+        self._noise = NoiseSource(job.streams)
 
     @property
     def plan(self) -> Chunking:
         """How to cut a cohort into chunks."""
-        slots = self._method.batch.slots(max(self._sites.sizes))
+        method, sizes = self.job.method, self.job.sites.sizes
+        slots = method.batch.slots(max(sizes))
         if isinstance(self.gradients, Fused):
             return Chunking(tile=1, clients=self.gradients.recommended_clients(slots))
-        cohort = self._method.cohort.at(0, self._method.rounds)
-        expected = math.ceil(cohort.divisor(len(self._sites.sizes)))
+        expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
         memory = GENERAL_CHUNK_FLOATS // (slots * self.gradients.layout.size)
         tile = max(min(memory, GENERAL_TILE, expected), 1)
         return Chunking(tile=tile, clients=tile)
 
     def train(
         self, broadcast: Broadcast, clients: Sequence[int], taps: Taps = NO_TAPS, starts: Tensor | None = None
-    ) -> Uploads:
+    ) -> tuple[Upload, ...]:
         """The uploads of `clients`, who must be alike (see `alike`), in their order."""
         tile = self.plan.tile
         if tile == 1:
             uploads = self._work(broadcast, clients, taps, starts)
         else:
-            parts = [slice(first, first + tile) for first in range(0, len(clients), tile)]
-            uploads = joined(
-                [
-                    self._padded_work(broadcast, clients[part], tile, taps, None if starts is None else starts[part])
-                    for part in parts
-                ]
+            uploads = tuple(
+                upload
+                for part in (slice(first, first + tile) for first in range(0, len(clients), tile))
+                for upload in self._padded_work(
+                    broadcast, clients[part], tile, taps, None if starts is None else starts[part]
+                )
             )
-        if starts is None or not self._tests:
+        if starts is None or not self.job.tests:
             return uploads
-        return replace(uploads, accuracies=self._own_accuracies(broadcast, uploads))
+        return tuple(replace(upload, accuracy=self._own_accuracy(broadcast, upload)) for upload in uploads)
 
     @torch.no_grad()
-    def _own_accuracies(self, broadcast: Broadcast, uploads: Uploads) -> Tensor:
-        """How good each uploaded model is on its client's own test set."""
-        found = []
-        for client, update in zip(uploads.clients, uploads.updates, strict=True):
-            correct, _ = self._answers(broadcast.parameters + usable(update), self._tests[client])
-            found.append(correct.double().mean())
-        return torch.stack(found)
+    def _own_accuracy(self, broadcast: Broadcast, upload: Upload) -> float:
+        """How good the uploaded model is on its client's own test set."""
+        correct, _ = self._answers(broadcast.parameters + usable(upload.update), self.job.tests[upload.client])
+        return float(correct.double().mean())
 
-    def _work(self, broadcast: Broadcast, clients: Sequence[int], taps: Taps, starts: Tensor | None) -> Uploads:
+    def _work(
+        self, broadcast: Broadcast, clients: Sequence[int], taps: Taps, starts: Tensor | None
+    ) -> tuple[Upload, ...]:
         return local_work(
-            self._method,
+            self.job.method,
             broadcast,
-            self._sites,
+            self.job.sites,
             clients,
             gradients=self.gradients,
-            streams=self._streams,
+            streams=self.job.streams,
             noise=self._noise,
             taps=taps,
             starts=starts,
@@ -160,20 +149,20 @@ class Engine:
 
     def _padded_work(
         self, broadcast: Broadcast, clients: Sequence[int], tile: int, taps: Taps, starts: Tensor | None
-    ) -> Uploads:
+    ) -> tuple[Upload, ...]:
         """A full tile, the last client standing in for those that are missing; what they give is dropped."""
         missing = tile - len(clients)
         full = [*clients, *[clients[-1]] * missing]
         if starts is not None:
             starts = torch.cat([starts, starts[-1:].expand(missing, -1)])
-        return self._work(broadcast, full, taps, starts).first(len(clients))
+        return self._work(broadcast, full, taps, starts)[: len(clients)]
 
     @torch.no_grad()
     def evaluate(self, parameters: Tensor, first: int) -> Evaluation:
         """Correct answers and loss on the validation records from `first` on (one slice of them)."""
-        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self._validation)))
+        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)))
         correct, losses = self._answers(parameters, records)
-        own = float((correct * self._own_weights[records]).sum()) if self._tests else 0.0
+        own = float((correct * self._own_weights[records]).sum()) if self.job.tests else 0.0
         return Evaluation(len(records), int(correct.sum()), float(losses.sum()), own)
 
     def _answers(self, parameters: Tensor, records: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,11 +170,11 @@ class Engine:
         self.gradients.layout.load(self._model, parameters)
         self._model.eval()
         try:
-            parts = torch.split(self._validation.inputs[records], FORWARD_SLICE)
+            parts = torch.split(self.job.validation.inputs[records], FORWARD_SLICE)
             logits = torch.cat([self._model(to_float(part)) for part in parts])
         finally:
             self._model.train()
-        labels = self._validation.labels[records]
+        labels = self.job.validation.labels[records]
         return logits.argmax(dim=1) == labels, nn.functional.cross_entropy(logits.double(), labels, reduction="none")
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
-from fedveil.core.types import Observation, Receipt, Taps, View
+from fedveil.core.types import CLIENTS_WORK, Observation, Receipt, Taps, View
 from fedveil.engine.general import scale_rows, sum_rows
 from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
 from fedveil.engine.receipts import as_declared
@@ -41,65 +41,38 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Uploads:
-    """What K clients send back, and what the simulation records about them (`statistics` never leave a real site)."""
+class Statistics:
+    """One client's training diagnostics, computed from raw data: for researchers, not for release."""
 
-    clients: tuple[int, ...]
-    updates: Tensor  # [K, P]
-    receipts: tuple[Receipt, ...]  # client after client, each with the same number of them
-    statistics: Statistics
-    reports: Tensor | None = None  # [K, width]: noisy reports of the norms, for a bound that follows them
-    accuracies: Tensor | None = None  # [K]: of the uploaded models on the clients' own test sets, where they have some
-    observations: tuple[Observation, ...] = ()
-
-    def first(self, count: int) -> Uploads:
-        """The uploads of the first `count` clients."""
-        if count == len(self.clients):
-            return self
-        statistics, each = self.statistics, len(self.receipts) // len(self.clients)
-        return Uploads(
-            clients=self.clients[:count],
-            updates=self.updates[:count],
-            receipts=self.receipts[: count * each],
-            statistics=Statistics(statistics.losses[:count], statistics.norms[:count], statistics.rejected[:count]),
-            reports=None if self.reports is None else self.reports[:count],
-            accuracies=None if self.accuracies is None else self.accuracies[:count],
-            observations=tuple(o for index, o in enumerate(self.observations) if index % len(self.clients) < count),
-        )
+    loss: float  # mean training loss over the steps
+    norms: tuple[float, ...]  # mean gradient norm of each layer before clipping (zeros when nothing was clipped)
+    rejected: int  # examples whose gradient was not finite
 
 
 @dataclass(frozen=True)
-class Statistics:
-    """Training diagnostics per client, computed from raw data: for researchers, not for release."""
+class Measured:
+    """The diagnostics of K clients who train side by side."""
 
-    losses: Tensor  # [K] mean training loss over the steps
-    norms: Tensor  # [K, M] mean gradient norm of each layer before clipping (zeros when nothing was clipped)
-    rejected: Tensor  # [K] examples whose gradient was not finite
+    losses: Tensor  # [K]
+    norms: Tensor  # [K, M]
+    rejected: Tensor  # [K]
 
-
-def joined(parts: Sequence[Uploads]) -> Uploads:
-    """Several uploads as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return Uploads(
-        clients=tuple(client for part in parts for client in part.clients),
-        updates=torch.cat([part.updates for part in parts]),
-        receipts=tuple(receipt for part in parts for receipt in part.receipts),
-        statistics=Statistics(
-            losses=torch.cat([part.statistics.losses for part in parts]),
-            norms=torch.cat([part.statistics.norms for part in parts]),
-            rejected=torch.cat([part.statistics.rejected for part in parts]),
-        ),
-        reports=_joined([part.reports for part in parts]),
-        accuracies=_joined([part.accuracies for part in parts]),
-        observations=tuple(observation for part in parts for observation in part.observations),
-    )
+    def of_each(self) -> tuple[Statistics, ...]:
+        values = zip(self.losses.tolist(), self.norms.tolist(), self.rejected.tolist(), strict=True)
+        return tuple(Statistics(loss, tuple(norms), rejected) for loss, norms, rejected in values)
 
 
-def _joined(parts: Sequence[Tensor | None]) -> Tensor | None:
-    """All clients of a round have it, or none has."""
-    there = [part for part in parts if part is not None]
-    return torch.cat(there) if there else None
+@dataclass(frozen=True)
+class Upload:
+    """What one client sends back, and what the simulation records about it (`statistics` never leave a real site)."""
+
+    client: int
+    update: Tensor  # [P]
+    receipts: tuple[Receipt, ...]  # its own, one for each mechanism that it executed
+    statistics: Statistics
+    report: Tensor | None = None  # [width]: a noisy report of the update's norm, for a bound that follows the norms
+    accuracy: float | None = None  # of the uploaded model on the client's own test set, where it has one
+    observations: tuple[Observation, ...] = ()
 
 
 @torch.no_grad()
@@ -114,9 +87,9 @@ def local_work(
     noise: NoiseSource,
     taps: Taps = NO_TAPS,
     starts: Tensor | None = None,
-) -> Uploads:
+) -> tuple[Upload, ...]:
     """Start from the broadcast model (or each client's own of `starts` `[K, P]`), make the method's local steps, return
-    the difference from the broadcast model, sanitised and compressed as the method says.
+    the difference from the broadcast model, sanitised and compressed as the method says: one upload for each client.
 
     The `clients` must be alike in number of steps, slots and declared batch size (`batched.py` sees to it). Each
     step: draw a batch, sum the (clipped) per-example gradients, add the noise, divide by the declared batch size, let
@@ -127,43 +100,44 @@ def local_work(
     rate = method.local.rate.at(broadcast.round, method.rounds)
     sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws.declared, draws.steps)
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
-    observations: list[Observation] = []
+    observations: list[list[Observation]] = [[] for _ in clients]
 
     def summed(step: int, parameters: Tensor) -> Sums:
         addresses = [Address(broadcast.round, client, step) for client in clients]
         batch = sites.batch(draws, step, _seeds(gradients, streams, addresses))
         if taps.wants(View.ON_DEVICE) and step in taps.steps:
             rows, sums = _tapped_step(gradients, parameters, batch, sanitiser, noise, addresses)
-            observations.extend(
-                Observation(View.ON_DEVICE, broadcast.round, client, step, parameters[k].clone(), rows[k].clone())
-                for k, client in enumerate(clients)
-            )
+            for k, client in enumerate(clients):
+                began, seen = parameters[k].clone(), rows[k].clone()
+                observations[k].append(Observation(View.ON_DEVICE, broadcast.round, client, step, began, seen))
             return sums
         sums = gradients.sums(parameters, batch, None if sanitiser is None else sanitiser.factors)
         if sanitiser is not None:
             sanitiser.noised_sums(sums.total, noise, addresses)
         return sums
 
-    parameters, statistics = local_steps(
+    parameters, measured = local_steps(
         method.local, start, draws.steps, summed, rate=rate, declared=draws.declared, layers=layout.group_count
     )
-    receipts = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
+    trained = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
     sent = sanitised(
         method, broadcast.round, broadcast.bound, clients, parameters - broadcast.parameters, layout, streams, noise
     )
     for view in (View.CLIENT, View.SERVER):  # nothing happens to an update between the device and the server
         if taps.wants(view):
-            observations += [
-                Observation(view, broadcast.round, client, None, start[k].clone(), sent.updates[k].clone())
-                for k, client in enumerate(clients)
-            ]
-    return Uploads(
-        clients=tuple(clients),
-        updates=sent.updates,
-        receipts=_client_after_client(clients, (*receipts, *sent.receipts)),
-        statistics=statistics,
-        reports=sent.reports,
-        observations=tuple(observations),
+            for k, client in enumerate(clients):
+                began, seen = start[k].clone(), sent.updates[k].clone()
+                observations[k].append(Observation(view, broadcast.round, client, None, began, seen))
+    return tuple(
+        Upload(
+            client=client,
+            update=sent.updates[k],
+            receipts=tuple(receipts[k] for receipts in (trained, sent.receipts) if receipts),
+            statistics=statistics,
+            report=None if sent.reports is None else sent.reports[k],
+            observations=tuple(observations[k]),
+        )
+        for k, (client, statistics) in enumerate(zip(clients, measured.of_each(), strict=True))
     )
 
 
@@ -176,7 +150,7 @@ def local_steps(
     rate: float,
     declared: int,
     layers: int,
-) -> tuple[Tensor, Statistics]:
+) -> tuple[Tensor, Measured]:
     """The parameters `[K, P]` after `steps` local steps from `start`, and what was measured on the way.
 
     `sums` gives the (sanitised) sum of gradients of a step at the current parameters. Nothing here draws, or stops
@@ -197,7 +171,7 @@ def local_steps(
             gradient = gradient.add_(parameters, alpha=local.decay)
         parameters, state = local.optimiser.apply(parameters, gradient, state, rate, step)
     records = max(steps * declared, 1)
-    return parameters, Statistics(losses / records, norms / records, rejected)
+    return parameters, Measured(losses / records, norms / records, rejected)
 
 
 class Sanitiser:
@@ -256,7 +230,7 @@ class Sanitiser:
         ]
 
     def receipts(self, clients: Sequence[int], records: Sequence[int], layers: int) -> tuple[Receipt, ...]:
-        """What was done to each client, from what was executed."""
+        """What was done to each of the clients, from what was executed: one receipt each, in their order."""
         confirmed = self._confirmed()
         return tuple(
             Receipt(
@@ -275,14 +249,9 @@ class Sanitiser:
         )
 
 
-def _client_after_client(clients: Sequence[int], receipts: Sequence[Receipt]) -> tuple[Receipt, ...]:
-    """Receipts that come place after place, in the order of the clients."""
-    return tuple(receipts[k] for first in range(len(clients)) for k in range(first, len(receipts), len(clients)))
-
-
 def check_taps(method: Method, taps: Taps) -> None:
     """Refuse a view that the method cannot show honestly."""
-    unseen = taps.views - {View.ON_DEVICE, View.CLIENT, View.SERVER}
+    unseen = taps.views.difference(CLIENTS_WORK)
     if unseen:
         raise FedveilError(f"views: {', '.join(sorted(unseen))} is not a view of a client's work")
     noisy_rows = method.example is not None and method.example.noise == "row"

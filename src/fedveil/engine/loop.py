@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import Diverged, FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Observation, Population, Receipt, Taps
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
-from fedveil.engine.client import NO_TAPS, Broadcast, Uploads, check_taps
+from fedveil.engine.client import NO_TAPS, Broadcast, Upload, check_taps
+from fedveil.engine.job import Job
 from fedveil.engine.personal_models import PersonalModels, Starts
 from fedveil.engine.receipts import check_receipts
 from fedveil.engine.server import ServerState, Tally, close_round, open_round, sanitise_sum, server_mechanism
@@ -30,14 +32,18 @@ class Runtime(Protocol):
 
     def train(
         self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
-    ) -> Iterator[Uploads]:
-        """The uploads of the cohort, a few clients at a time, in an order that depends on the cohort only.
+    ) -> Iterator[Upload]:
+        """The uploads of the cohort, one client's after another, in an order that depends on the cohort only.
 
         `starts` gives the models that some clients begin with, where that is not the broadcast one.
         """
 
     def evaluate(self, state: ServerState) -> Evaluation:
         """How good the global model is on the validation records."""
+
+
+MakeRuntime = Callable[[Job], AbstractContextManager[Runtime]]
+"""Where a job's clients are to work: the runtime lives as long as the block it is entered in."""
 
 
 @dataclass(frozen=True)
@@ -109,18 +115,18 @@ def rounds(
         pay(state, cohort)
         tally, observations = Tally(layout, server_mechanism(method, state)), list[Observation]()
         starts = None if personal is None else personal.starts(broadcast.parameters, cohort)
-        for uploads in runtime.train(broadcast, cohort, taps, starts):
-            tally.add(uploads)
-            observations += uploads.observations
+        for upload in runtime.train(broadcast, cohort, taps, starts):
+            tally.add(upload)
+            observations += upload.observations
             if personal is not None:
-                personal.keep(state.round, broadcast.parameters, uploads)
+                personal.keep(state.round, broadcast.parameters, upload)
         tally.receipts += sanitise_sum(method, state, tally, cohort, population, noise)
         check_receipts(method, population, state.round, cohort, tally.receipts, layout, _bound(method, state, tally))
         admission.took_part(state.round, cohort)
         summary = _summary(method, state, tally, time.perf_counter() - begun)
         state = close_round(method, state, tally, population)
         if not torch.isfinite(state.parameters).all():
-            raise FedveilError(
+            raise Diverged(
                 f"round {state.round - 1}: the model is no longer finite: training diverged; try a smaller local.rate"
             )
         yield Closed(

@@ -7,7 +7,6 @@ the models are therefore those of the checkpoint (`rewind`).
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.engine.client import Uploads
+from fedveil.engine.client import Upload
 from fedveil.engine.updates import usable
 from fedveil.parts.personal import Attention, Personalisation, Shared
 
@@ -40,7 +40,9 @@ class PersonalModels:
         self._accuracy: dict[int, float] = {}
 
     def rewind(self, rounds: int) -> None:
-        """Forget what was trained after the first `rounds` rounds; nobody has seen it published."""
+        """Forget what was trained after the first `rounds` rounds, or half written; nobody has seen it published."""
+        for unfinished in self._directory.glob(".*.part"):
+            unfinished.unlink(missing_ok=True)
         for client, trained in list(self._rounds.items()):
             for round in [round for round in trained if round >= rounds]:
                 self._path(client, round).unlink(missing_ok=True)
@@ -59,25 +61,17 @@ class PersonalModels:
         assert not isinstance(rule, Shared)
         return lambda clients: rule.helpers(torch.stack([self.model(client, shared) for client in clients]), shared)
 
-    def keep(self, round: int, shared: Tensor, uploads: Uploads) -> None:
-        """Store each client's model as it was uploaded, with its accuracy on the client's own test set."""
-        for k, (client, update) in enumerate(zip(uploads.clients, uploads.updates, strict=True)):
-            model = shared + usable(update)
-            metadata = {}
-            if uploads.accuracies is not None:
-                self._accuracy[client] = float(uploads.accuracies[k])
-                metadata["accuracy"] = repr(self._accuracy[client])
-            path = self._path(client, round)
-            temporary = path.with_suffix(".part")
-            try:
-                with temporary.open("wb") as file:
-                    file.write(save({"model": model}, metadata=metadata))
-                    file.flush()
-                    os.fsync(file.fileno())  # the checkpoint that lets the older model go must not be safe before it
-                os.replace(temporary, path)
-            except OSError as error:
-                raise FedveilError(f"{path}: {error.strerror or error}") from error
-            self._rounds.setdefault(client, []).append(round)
+    def keep(self, round: int, shared: Tensor, upload: Upload) -> None:
+        """Store the client's model as it was uploaded, with its accuracy on the client's own test set.
+
+        It is on the disk before a checkpoint that lets the older model go can be.
+        """
+        model = shared + usable(upload.update)
+        metadata = {} if upload.accuracy is None else {"accuracy": repr(upload.accuracy)}
+        write_whole(self._path(upload.client, round), save({"model": model}, metadata=metadata))
+        self._rounds.setdefault(upload.client, []).append(round)
+        if upload.accuracy is not None:
+            self._accuracy[upload.client] = upload.accuracy
 
     def forget(self) -> None:
         """Drop all but each client's newest model, when a checkpoint that needs no older one is safe."""

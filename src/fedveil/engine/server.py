@@ -9,17 +9,22 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population, Receipt
-from fedveil.engine.client import Broadcast, Uploads
+from fedveil.engine.client import Broadcast, Upload
+from fedveil.engine.general import group_norms
 from fedveil.engine.receipts import ReceiptMismatch, as_declared
-from fedveil.engine.updates import clipped, update_norms
+from fedveil.engine.updates import clipped
 from fedveil.mechanisms.adaptive import CohortMedian, Reported
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import ONE_UPDATE, Method
 from fedveil.parts.optimisers import State
+
+CLIPPED_TOGETHER = 32
+"""Updates that the server clips at a time: for one alone the calls would take longer than the arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,8 @@ class Tally:
     """Adds up a round's uploads one client after another, each clipped where the server clips.
 
     Uploads come in an order that the cohort fixes, so the sum does not depend on how clients were chunked; double
-    precision keeps it from drowning small updates. A bound that is the cohort's own median is known only when all have
-    arrived; until then the updates wait.
+    precision keeps it from drowning small updates. What the server clips waits (`settle`) until there is enough to be
+    clipped side by side; under a bound that is the cohort's own median, until all have arrived.
     """
 
     layout: Layout
@@ -70,61 +75,57 @@ class Tally:
     def __post_init__(self) -> None:
         self.total = torch.zeros(self.layout.size, dtype=torch.float64)
         self._plain = self.total.clone() if self.mechanism is not None else self.total
-        self._layer_norms = torch.zeros(self.layout.group_count, dtype=torch.float64)
-        self._layer_update_norms = self._layer_norms.clone()
+        self._layer_norms = [0.0] * self.layout.group_count
+        self._layer_update_norms = torch.zeros(self.layout.group_count, dtype=torch.float64)
         self._waiting: list[tuple[Tensor, Tensor]] = []
 
-    def add(self, uploads: Uploads) -> None:
-        by_layer = update_norms(uploads.updates, self.layout)
-        norms = uploads.updates.norm(dim=-1).tolist()
-        for update, norm, layers in zip(uploads.updates, norms, by_layer, strict=True):
-            if math.isfinite(norm):
-                self._plain += update
-                self.update_norms.append(norm)
-                self._layer_update_norms += layers
-            else:  # a client whose training diverged contributes zero; the divisor stays what it is
-                self.rejected_updates += 1
+    def add(self, upload: Upload) -> None:
+        norms = group_norms(upload.update, self.layout)
+        norm = float(lengths(upload.update))
+        if math.isfinite(norm):
+            self._plain += upload.update
+            self.update_norms.append(norm)
+            self._layer_update_norms += norms
+        else:  # a client whose training diverged contributes zero; the divisor stays what it is
+            self.rejected_updates += 1
         if self.mechanism is not None:
-            self._sanitise(uploads.updates, by_layer, self.mechanism)
-        if uploads.reports is not None:
-            self._add_reports(uploads.reports)
-        self.receipts += uploads.receipts
-        self.losses += uploads.statistics.losses.tolist()
-        for layer_norms in uploads.statistics.norms:
-            self._layer_norms += layer_norms
-        self.rejected += int(uploads.statistics.rejected.sum())
-        self.clients += len(uploads.clients)
+            self._waiting.append((upload.update, norms))
+            if len(self._waiting) == CLIPPED_TOGETHER and not isinstance(self.mechanism.clip.bound, CohortMedian):
+                self.settle(self.mechanism)
+        if upload.report is not None:
+            self._add_report(upload.report)
+        self.receipts += upload.receipts
+        self.losses.append(upload.statistics.loss)
+        self._layer_norms = [a + b for a, b in zip(self._layer_norms, upload.statistics.norms, strict=True)]
+        self.rejected += upload.statistics.rejected
+        self.clients += 1
 
-    def _sanitise(self, updates: Tensor, norms: Tensor, mechanism: GaussianRound) -> None:
-        if isinstance(mechanism.clip.bound, CohortMedian):
-            self._waiting.append((updates, norms))
-            return
-        for update in clipped(updates, norms, mechanism, self.layout):
-            self.total += update
-        reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
-        if reports is not None:
-            self._add_reports(reports)
-
-    def _add_reports(self, reports: Tensor) -> None:
-        for report in reports.double():
-            self.reports = report if self.reports is None else self.reports + report
+    def _add_report(self, report: Tensor) -> None:
+        self.reports = report.double() if self.reports is None else self.reports + report
 
     def settle(self, mechanism: GaussianRound) -> None:
-        """Clip and add what was waiting, now that the bound is known."""
-        for updates, norms in self._waiting:
-            for update in clipped(updates, norms, mechanism, self.layout):
+        """Clip and add what is waiting, in the order in which it came."""
+        for first in range(0, len(self._waiting), CLIPPED_TOGETHER):
+            waiting = self._waiting[first : first + CLIPPED_TOGETHER]
+            norms = torch.stack([norms for _, norms in waiting])
+            for update in clipped(torch.stack([update for update, _ in waiting]), norms, mechanism, self.layout):
                 self.total += update
+            reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
+            for report in () if reports is None else reports:
+                self._add_report(report)
         self._waiting = []
 
     @property
     def waiting_lengths(self) -> Tensor:
         """The norms of the updates that wait for their median."""
-        return torch.cat([torch.linalg.vector_norm(norms, dim=-1) for _, norms in self._waiting] or [torch.zeros(0)])
+        if not self._waiting:
+            return torch.zeros(0)
+        return torch.linalg.vector_norm(torch.stack([norms for _, norms in self._waiting]), dim=-1)  # type: ignore[no-any-return]
 
     @property
     def layer_norms(self) -> list[float]:
         """Mean gradient norm of each layer before clipping (zeros where examples are not clipped)."""
-        return [float(norm) for norm in self._layer_norms / max(self.clients, 1)]
+        return [norm / max(self.clients, 1) for norm in self._layer_norms]
 
     @property
     def layer_update_norms(self) -> list[float]:
@@ -163,7 +164,7 @@ def sanitise_sum(
     assert method.server is not None
     if isinstance(mechanism.clip.bound, CohortMedian):
         mechanism = method.server.at(state.round, method.rounds, mechanism.clip.bound.of(tally.waiting_lengths))
-        tally.settle(mechanism)
+    tally.settle(mechanism)
     rows = method.cohort.at(state.round, method.rounds).divisor(population.clients)
     drawn, addresses = torch.zeros(1, tally.layout.size), [Address(state.round)]
     mechanism.add_to_sums(drawn, rows=rows, source=noise, addresses=addresses, purpose=Purpose.SERVER_NOISE)

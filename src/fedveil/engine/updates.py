@@ -24,7 +24,7 @@ class Sent:
 
     updates: Tensor
     reports: Tensor | None
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[Receipt, ...]  # one of each client, in their order; none at all where nothing was noised
 
 
 def usable(update: Tensor) -> Tensor:

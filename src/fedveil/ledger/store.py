@@ -1,4 +1,4 @@
-"""The ledger: what every round spends, on disk before the round is sent to its clients.
+"""The ledger: what every round is charged, on disk before the round is sent to its clients, and what was executed.
 
 Rows are only ever added. A round that is repeated after a crash is a new attempt; the earlier attempt stays, because
 nobody can prove that nothing of it was seen. The ledger may therefore claim more than was published, never less.
@@ -10,15 +10,15 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Declaration, Receipt, Sampling, Unit
-from fedveil.data.dataset import Dataset
-from fedveil.runs.files import RunFiles, text_digest
+from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -26,25 +26,73 @@ CREATE TABLE IF NOT EXISTS rounds (
     id INTEGER PRIMARY KEY, round INTEGER NOT NULL, attempt INTEGER NOT NULL, cohort TEXT NOT NULL,
     committed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, UNIQUE (round, attempt));
 CREATE TABLE IF NOT EXISTS declarations (id INTEGER PRIMARY KEY, declaration TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS charges (
+    round_id INTEGER NOT NULL REFERENCES rounds, client INTEGER NOT NULL,
+    declaration_id INTEGER NOT NULL REFERENCES declarations);
+CREATE TABLE IF NOT EXISTS executed (round_id INTEGER PRIMARY KEY REFERENCES rounds);
 CREATE TABLE IF NOT EXISTS receipts (
     round_id INTEGER NOT NULL REFERENCES rounds, client INTEGER NOT NULL,
     declaration_id INTEGER NOT NULL REFERENCES declarations, confirmed INTEGER NOT NULL, draws INTEGER NOT NULL);
 """
+
+_LAST_ATTEMPT = "attempt = (SELECT max(attempt) FROM rounds AS other WHERE other.round = rounds.round)"
+
+
+class LedgerUnusable(FedveilError):
+    """The ledger can't be trusted, so the run can't go on. `problem` says why, without the path."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}; the run can't go on")
+        self.problem = problem
 
 
 class LedgerBusy(FedveilError):
     """Another process holds the ledger: the run is going on."""
 
 
+class Pin(StrEnum):
+    """What a ledger holds a run to. The value is the key under which its digest is kept."""
+
+    SPEC = "spec"
+    CONTEXT = "terms"
+    RECORDS = "records"
+
+
+_CHANGED = {
+    Pin.SPEC: "the spec was changed after the run began; put spec.toml back as it was",
+    Pin.CONTEXT: "who holds how many records was changed after the run began; put run.json and the data back",
+    Pin.RECORDS: "the records are not those that the run began with; give it the same data set",
+}
+
+
 class LedgerChanged(FedveilError):
-    """The spec or the terms are not those under which the run began."""
+    """Something is not what the run began with. `problem` says what, without the path."""
+
+    def __init__(self, path: Path, pin: Pin) -> None:
+        super().__init__(f"{path}: {_CHANGED[pin]}")
+        self.problem = _CHANGED[pin]
+
+
+@dataclass(frozen=True)
+class LedgerRound:
+    """An attempt at a round. `executed` says that what was executed is on record beside what was charged."""
+
+    round: int
+    attempt: int
+    cohort: tuple[int, ...]
+    executed: bool
 
 
 class Ledger:
-    """One run's ledger; use it as a context manager. Only one process at a time can hold it."""
+    """One run's ledger; use it as a context manager. Only one process at a time can hold it.
+
+    A ledger of format 1 (fedveil 0.1) kept one row for both a charge and its receipt. Such a ledger is read, and
+    nothing is added to it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._first_format = False
         with self._errors():
             self._connection = sqlite3.connect(path, timeout=1.0, isolation_level=None)
         try:
@@ -63,13 +111,16 @@ class Ledger:
         (pages,) = database.execute("PRAGMA page_count").fetchone()
         (page,) = database.execute("PRAGMA page_size").fetchone()
         if stored and stored != pages * page:  # SQLite itself takes a file that lost its tail, and reads zeros
-            raise FedveilError(f"{self._path}: the ledger is damaged (incomplete); the run can't go on")
-        for statement in _SCHEMA.split(";"):
-            database.execute(statement)
+            raise LedgerUnusable(self._path, "the ledger is damaged (incomplete)")
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self._first_format = "receipts" in tables and "charges" not in tables
+        if not self._first_format:
+            for statement in _SCHEMA.split(";"):
+                database.execute(statement)
         database.execute("COMMIT")
         (verdict,) = database.execute("PRAGMA quick_check").fetchone()
         if verdict != "ok":
-            raise FedveilError(f"{self._path}: the ledger is damaged ({verdict}); the run can't go on")
+            raise LedgerUnusable(self._path, f"the ledger is damaged ({verdict})")
 
     def __enter__(self) -> Self:
         return self
@@ -79,90 +130,111 @@ class Ledger:
     ) -> None:
         self._connection.close()
 
-    def pin(self, text: str, what: str = "spec") -> None:
-        """Hold the run to what it began with: the text of spec.toml, its terms or records; a hash is kept once."""
+    def pin(self, pin: Pin, text: str) -> None:
+        """Hold the run to what it began with; a digest of the text is kept once."""
+        self._check_appendable()
         with self._errors(), self._transaction() as database:
-            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (what, text_digest(text)))
-        self.check(text, what)
+            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (pin, text_digest(text)))
+        self.check(pin, text)
 
-    def check(self, text: str, what: str = "spec") -> bool:
+    def check(self, pin: Pin, text: str) -> bool:
         """Whether the run was held to this text; an error where it was held to another. A reader leaves nothing."""
         with self._errors(), self._transaction() as database:
-            row = database.execute("SELECT value FROM about WHERE key = ?", (what,)).fetchone()
+            row = database.execute("SELECT value FROM about WHERE key = ?", (pin,)).fetchone()
         if row is not None and row[0] != text_digest(text):
-            words = {
-                "spec": "the spec was changed after the run began; put spec.toml back as it was",
-                "terms": "who holds how many records was changed after the run began; put run.json and the data back",
-                "records": "the records are not those that the run began with; give it the same data set",
-            }[what]
-            raise LedgerChanged(f"{self._path}: {words}")
+            raise LedgerChanged(self._path, pin)
         return row is not None
 
-    def commit(self, round: int, cohort: Sequence[int], receipts: Sequence[Receipt]) -> None:
+    def charge(self, round: int, cohort: Sequence[int], charges: Sequence[Charge]) -> None:
         """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.
 
         From then on somebody may see something of it, whatever happens to this process.
         """
-        if any(receipt.round != round for receipt in receipts):
-            raise FedveilError(f"{self._path}: receipts of another round were given for round {round}")
+        self._check_appendable()
+        if any(charge.round != round for charge in charges):
+            raise FedveilError(f"{self._path}: charges of another round were given for round {round}")
         with self._errors(), self._transaction() as database:
             (attempts,) = database.execute("SELECT count(*) FROM rounds WHERE round = ?", (round,)).fetchone()
             row = database.execute(
                 "INSERT INTO rounds (round, attempt, cohort) VALUES (?, ?, ?)",
                 (round, attempts, json.dumps(list(cohort))),
             )
-            known: dict[Declaration, int] = {}
-            for receipt in receipts:
-                if receipt.did not in known:
-                    known[receipt.did] = _declaration_id(database, receipt.did)
+            known = _declaration_ids(database, [charge.declared for charge in charges])
+            database.executemany(
+                "INSERT INTO charges VALUES (?, ?, ?)",
+                [(row.lastrowid, charge.client, known[charge.declared]) for charge in charges],
+            )
+
+    def execute(self, round: int, receipts: Sequence[Receipt]) -> None:
+        """Write what the last attempt at a round did, as it was executed."""
+        self._check_appendable()
+        with self._errors(), self._transaction() as database:
+            (row,) = database.execute("SELECT max(id) FROM rounds WHERE round = ?", (round,)).fetchone()
+            charged = database.execute(
+                "SELECT client, json_extract(declaration, '$.place') FROM charges"
+                " JOIN declarations ON declarations.id = declaration_id WHERE round_id = ?",
+                (row,),
+            ).fetchall()
+            if sorted(charged) != sorted((receipt.client, receipt.did.place) for receipt in receipts):
+                raise FedveilError(f"{self._path}: round {round} did something else than it was charged for")
+            known = _declaration_ids(database, [receipt.did for receipt in receipts])
             database.executemany(
                 "INSERT INTO receipts VALUES (?, ?, ?, ?, ?)",
-                [(row.lastrowid, r.client, known[r.did], r.confirmed, r.draws) for r in receipts],
+                [(row, r.client, known[r.did], r.confirmed, r.draws) for r in receipts],
             )
+            database.execute("INSERT INTO executed VALUES (?)", (row,))
 
-    def confirm(self, round: int, receipts: Sequence[Receipt]) -> None:
-        """Mark the last attempt of `round` as executed as declared."""
-        with self._errors(), self._transaction() as database:
-            rows = database.execute(
-                "SELECT receipts.rowid, client, json_extract(declaration, '$.place') FROM receipts"
-                " JOIN declarations ON declarations.id = declaration_id"
-                " WHERE round_id = (SELECT max(id) FROM rounds WHERE round = ?)",
-                (round,),
-            ).fetchall()
-            place = {(client, where): row for row, client, where in rows}
-            database.executemany(
-                "UPDATE receipts SET confirmed = ?, draws = ? WHERE rowid = ?",
-                [(r.confirmed, r.draws, place[r.client, r.did.place]) for r in receipts],
-            )
-
-    def rounds(self) -> list[tuple[int, int, list[int]]]:
-        """(round, attempt, cohort) of all that was committed, in order."""
-        with self._errors():
-            rows = self._connection.execute("SELECT round, attempt, cohort FROM rounds ORDER BY id").fetchall()
-            return [(round, attempt, [int(client) for client in json.loads(cohort)]) for round, attempt, cohort in rows]
-
-    def receipts(self, *, published: bool = False) -> list[Receipt]:
-        """Everything that was spent, including attempts that were never published; or each round's last attempt."""
-        last = " WHERE attempt = (SELECT max(attempt) FROM rounds AS other WHERE other.round = rounds.round)"
+    def rounds(self) -> list[LedgerRound]:
+        """All attempts at rounds, in order."""
+        executed = (
+            "NOT EXISTS (SELECT * FROM receipts WHERE round_id = rounds.id AND NOT confirmed)"
+            if self._first_format
+            else "EXISTS (SELECT * FROM executed WHERE round_id = rounds.id)"
+        )
         with self._errors():
             rows = self._connection.execute(
-                "SELECT round, client, declaration, confirmed, draws FROM receipts"
-                " JOIN rounds ON rounds.id = round_id JOIN declarations ON declarations.id = declaration_id"
-                + (last if published else "")
-                + " ORDER BY receipts.rowid"
+                f"SELECT round, attempt, cohort, {executed} FROM rounds ORDER BY id"
             ).fetchall()
-            known = {text: _declaration(json.loads(text)) for text in {row[2] for row in rows}}
             return [
-                Receipt(round, client, known[declaration], bool(confirmed), draws)
-                for round, client, declaration, confirmed, draws in rows
+                LedgerRound(round, attempt, tuple(int(client) for client in json.loads(cohort)), bool(done))
+                for round, attempt, cohort, done in rows
             ]
+
+    def charges(self) -> list[Charge]:
+        """Everything that was paid for, also for attempts that were never published."""
+        table = "receipts" if self._first_format else "charges"
+        rows = self._rows(f"SELECT round, declaration, client FROM {table}", table)
+        return [Charge(round, client, declared) for round, declared, client in rows]
+
+    def receipts(self) -> list[Receipt]:
+        """What each round's last attempt did, for rounds that were executed."""
+        rows = self._rows(
+            "SELECT round, declaration, client, confirmed, draws FROM receipts",
+            "receipts",
+            f"WHERE {_LAST_ATTEMPT}" + (" AND confirmed" if self._first_format else ""),
+        )
+        return [Receipt(round, client, did, bool(confirmed), draws) for round, did, client, confirmed, draws in rows]
 
     def check_covers(self, rounds: int) -> None:
         """Refuse a ledger that lacks a round whose model was published: it would claim less than was spent."""
-        missing = set(range(rounds)) - {round for round, _, _ in self.rounds()}
+        missing = set(range(rounds)) - {entry.round for entry in self.rounds()}
         if missing:
+            raise LedgerUnusable(self._path, f"the ledger lacks {len(missing)} of the {rounds} published rounds")
+
+    def _rows(self, select: str, table: str, where: str = "") -> list[tuple[Any, ...]]:
+        """Rows of charges or receipts in the order in which they were written; equal declarations are one object."""
+        with self._errors():
+            rows = self._connection.execute(
+                f"{select} JOIN rounds ON rounds.id = round_id JOIN declarations ON declarations.id = declaration_id"
+                f" {where} ORDER BY {table}.rowid"
+            ).fetchall()
+            known = {text: _declaration(json.loads(text)) for text in {row[1] for row in rows}}
+            return [(round, known[text], *rest) for round, text, *rest in rows]
+
+    def _check_appendable(self) -> None:
+        if self._first_format:
             raise FedveilError(
-                f"{self._path}: the ledger lacks {len(missing)} of the {rounds} published rounds; the run can't go on"
+                f"{self._path}: a ledger of format 1; this version reads it, only fedveil 0.1 goes on with it"
             )
 
     @contextmanager
@@ -181,25 +253,22 @@ class Ledger:
         try:
             yield
         except sqlite3.OperationalError as error:
-            if "locked" in str(error):
+            if error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise LedgerBusy(f"{self._path}: another process is working on this run") from None
-            raise FedveilError(f"{self._path}: the ledger can't be used ({error}); the run can't go on") from None
+            raise LedgerUnusable(self._path, f"the ledger can't be used ({error})") from None
         except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
-            raise FedveilError(f"{self._path}: the ledger can't be read ({error}); the run can't go on") from None
+            raise LedgerUnusable(self._path, f"the ledger can't be read ({error})") from None
 
 
-def check_records(files: RunFiles, dataset: Dataset) -> None:
-    """Refuse records other than those that a run began with."""
-    if files.ledger.is_file():
-        with Ledger(files.ledger) as ledger:
-            ledger.check(dataset.fingerprint, "records")
-
-
-def _declaration_id(database: sqlite3.Connection, declaration: Declaration) -> int:
-    text = json.dumps(asdict(declaration), sort_keys=True)
-    database.execute("INSERT OR IGNORE INTO declarations (declaration) VALUES (?)", (text,))
-    (row,) = database.execute("SELECT id FROM declarations WHERE declaration = ?", (text,)).fetchone()
-    return int(row)
+def _declaration_ids(database: sqlite3.Connection, declarations: Sequence[Declaration]) -> dict[Declaration, int]:
+    known: dict[Declaration, int] = {}
+    for declaration in declarations:
+        if declaration not in known:
+            text = json.dumps(asdict(declaration), sort_keys=True)
+            database.execute("INSERT OR IGNORE INTO declarations (declaration) VALUES (?)", (text,))
+            (row,) = database.execute("SELECT id FROM declarations WHERE declaration = ?", (text,)).fetchone()
+            known[declaration] = int(row)
+    return known
 
 
 def _declaration(table: dict[str, Any]) -> Declaration:

@@ -8,35 +8,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedveil.papers.planned_work import digest, settle
+from fedveil.core.atomic import disk_errors
+from fedveil.papers.planned_work import digest, spec_of
 from fedveil.papers.reproduction import Cell, Leak
-from fedveil.papers.run_store import Bench
-from fedveil.report.terminal.series_progress import duration
-from fedveil.runs.files import RunFiles, disk_errors
+from fedveil.papers.run_store import RunStore
+from fedveil.report.model.number_texts import duration_text
+from fedveil.runs.files import RunFiles
 from fedveil.studies.attack import attack
 
 
-def leak_path(bench: Bench, work: Leak) -> Path:
+def leak_path(store: RunStore, work: Leak) -> Path:
     """The file of an attack's result; its picture stands beside it."""
-    spec = settle(work, bench.epsilon_of)
+    spec = spec_of(work, store.epsilon_of)
     name = f"{spec.data.name}-{spec.base}-{work.view}-{digest(spec, view=str(work.view), attack=dict(work.options))}"
-    return bench.directory / "attacks" / f"{name}.json"
+    return store.directory / "attacks" / f"{name}.json"
 
 
-def stored_leak(bench: Bench, work: Leak) -> Mapping[str, Any] | None:
-    path = leak_path(bench, work)
-    return RunFiles(bench.directory).read_json(path) if path.is_file() else None
+def stored_leak(store: RunStore, work: Leak) -> Mapping[str, Any] | None:
+    path = leak_path(store, work)
+    return RunFiles(store.directory).read_json(path) if path.is_file() else None
 
 
-def run_leaks(bench: Bench, cells: Sequence[Cell]) -> None:
+def run_leaks(store: RunStore, cells: Sequence[Cell]) -> None:
     """Every attack that is not there yet; what is finished stays, also of one that is interrupted."""
-    works = {leak_path(bench, cell.work): cell.work for cell in cells if isinstance(cell.work, Leak)}
+    works = {leak_path(store, cell.work): cell.work for cell in cells if isinstance(cell.work, Leak)}
     missing = {path: work for path, work in works.items() if not path.is_file()}
     begun = time.monotonic()
     for index, (path, work) in enumerate(missing.items()):
         left = (time.monotonic() - begun) / index * (len(missing) - index) if index else None
-        words = "" if left is None else f"; about {duration(left)} left"
-        bench.follower.note(f"attack {index + 1}/{len(missing)}: {path.stem}{words}")
+        words = "" if left is None else f"; about {duration_text(left)} left"
+        store.follower.note(f"attack {index + 1}/{len(missing)}: {path.stem}{words}")
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")
@@ -45,11 +46,11 @@ def run_leaks(bench: Bench, cells: Sequence[Cell]) -> None:
             work.overrides,
             view=work.view,
             out=path.with_suffix(".png"),
-            workers=bench.workers,
-            note=bench.follower.note,
+            workers=store.workers,
+            note=store.follower.note,
             unfinished=unfinished,
             **work.options,
         ).to_dict()
         found.pop("per_victim")
-        RunFiles(bench.directory).write_json(path, found)
+        RunFiles(store.directory).write_json(path, found)
         shutil.rmtree(unfinished, ignore_errors=True)

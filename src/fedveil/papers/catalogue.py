@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from fedveil.core.errors import FedveilError
-from fedveil.papers import (
-    fed_cdp,
-    fed_cdp_leaks,
-    fed_cdp_privacy,
-    geyer,
-    ldp_sgd,
-    prifedsync,
-    prifedsync_figures,
-)
+from fedveil.papers.fed_cdp import FED_CDP_TABLES
+from fedveil.papers.fed_cdp_leaks import FED_CDP_LEAKS
+from fedveil.papers.fed_cdp_privacy import FED_CDP_PRIVACY
+from fedveil.papers.geyer import GEYER_TABLES
+from fedveil.papers.ldp_sgd import LDP_SGD_TABLES
+from fedveil.papers.prifedsync import PRIFEDSYNC_TABLES
+from fedveil.papers.prifedsync_figures import PRIFEDSYNC_FIGURES
 from fedveil.papers.reproduction import Reproduction
 
+REPRODUCTIONS: dict[str, Reproduction] = {
+    one.name: one
+    for one in (
+        *FED_CDP_TABLES,
+        *FED_CDP_PRIVACY,
+        *FED_CDP_LEAKS,
+        *GEYER_TABLES,
+        *PRIFEDSYNC_TABLES,
+        *PRIFEDSYNC_FIGURES,
+        *LDP_SGD_TABLES,
+    )
+}
 
-@cache
-def catalogue() -> dict[str, Reproduction]:
-    papers = (fed_cdp, fed_cdp_privacy, fed_cdp_leaks, geyer, prifedsync, prifedsync_figures, ldp_sgd)
-    found = [one for paper in papers for one in paper.everything()]
-    return {one.name: one for one in found}
 
-
-def named(name: str) -> Reproduction:
-    known = catalogue()
-    if name not in known:
-        raise FedveilError(f"there is no reproduction {name!r}; there are {', '.join(known)}")
-    return known[name]
+def find_reproduction(name: str) -> Reproduction:
+    if name not in REPRODUCTIONS:
+        raise FedveilError(f"there is no reproduction {name!r}; there are {', '.join(REPRODUCTIONS)}")
+    return REPRODUCTIONS[name]

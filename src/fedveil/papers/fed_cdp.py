@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedveil.config.spec import resolve
+from fedveil.core.types import TableCell
 from fedveil.papers.printed_tables import number, printed_tables
 from fedveil.papers.reproduction import (
     CLIENT,
     RECORD,
     Cell,
-    Place,
     Reproduction,
     Scale,
     Setting,
@@ -26,21 +26,21 @@ from fedveil.parts.cohorts import FixedSize
 from fedveil.runs.prepare import Prepared
 
 DATA = {"MNIST": "mnist", "CIFAR-10": "cifar10", "LFW": "lfw", "adult": "adult", "cancer": "cancer"}
-METHODS: dict[str, tuple[str, Place]] = {
+METHODS: dict[str, tuple[str, TableCell]] = {
     "non-private": ("fedavg", RECORD),
     "Fed-SDP": ("fed-sdp", CLIENT),
     "Fed-CDP": ("fed-cdp", RECORD),
     "Fed-CDP(decay)": ("fed-cdp-decay", RECORD),
 }
 CLAIMED, VERIFIED = "calibrated for the claimed ε", "calibrated for the verified ε"
-EVERY = 5  # rounds between evaluations: enough for a course, and no large part of the time
+EVERY = 5  # rounds between evaluations: enough to see how it went, and no large part of the time
 
 NOISE = (
     "With the stated noise on every example (σ·C on each coordinate) little of the signal remains, and the learning"
     " rate, which the paper does not state, had to be made small for anything to be learned. The authors' code scales"
     " its noise by far less than the σ that the accounting uses, which would explain the stated accuracies."
 )
-SDP = (
+LITTLE_SIGNAL = (
     "Fed-SDP adds noise of σ·C to every coordinate of every update; only the average over the cohort makes it smaller,"
     " so few clients a round learn nothing at the stated setting."
 )
@@ -96,11 +96,11 @@ def _table_2(scale: Scale) -> list[Cell]:
         cheap |= {"stop.rounds": 30} if scale == "small" else {}
         for row in (CLAIMED, VERIFIED):
             work = calibrated(row, "mnist", cheap, beside=setting)
-            cells.append(Cell(row, column, work, final_accuracy, RECORD, added=True))
+            cells.append(Cell(row, column, work, final_accuracy, RECORD, added=True, calibrated=True))
     return cells
 
 
-TABLE_2 = Reproduction(
+_TABLE_2 = Reproduction(
     name="fed-cdp-table-2",
     title="Fed-CDP, Table II: accuracy on MNIST by number of clients and share of participants",
     cells=_table_2,
@@ -109,7 +109,8 @@ TABLE_2 = Reproduction(
         " (calibrated: 30 rounds)",
         "paper": "as stated: T = 100, L = 100, B = 5, two label shards of 500 records a client",
     },
-    remarks=(NOISE, SDP, BETTER),
+    remarks=(NOISE, LITTLE_SIGNAL, BETTER),
+    ordered=True,
 )
 
 
@@ -137,7 +138,7 @@ def _table_3(scale: Scale) -> list[Cell]:
     return cells
 
 
-TABLE_3 = Reproduction(
+_TABLE_3 = Reproduction(
     name="fed-cdp-table-3",
     title="Fed-CDP, Table III: time per local iteration per client, in milliseconds",
     cells=_table_3,
@@ -159,7 +160,7 @@ TABLE_3 = Reproduction(
 
 # Tables I, IV and V
 
-SMALL: dict[str, dict[str, Any]] = {
+SMALL_TASKS: dict[str, dict[str, Any]] = {
     "mnist": {"data.clients": 100, "cohort.size": 20, "stop.rounds": 15, "local.steps": 40},
     "cifar10": {"data.clients": 20, "cohort.size": 5, "stop.rounds": 10, "local.steps": 40},
     "lfw": {"data.clients": 20, "cohort.size": 5, "stop.rounds": 10, "local.steps": 40},
@@ -173,7 +174,7 @@ SMALL_WORDS = (
 
 
 def task(data: str, scale: Scale) -> dict[str, Any]:
-    return {"data.name": data, "evaluation.every": EVERY, **(SMALL[data] if scale == "small" else {})}
+    return {"data.name": data, "evaluation.every": EVERY, **(SMALL_TASKS[data] if scale == "small" else {})}
 
 
 def _features(prepared: Prepared) -> str:
@@ -183,7 +184,7 @@ def _features(prepared: Prepared) -> str:
 
 
 def _batch(prepared: Prepared) -> int:
-    return prepared.spec.method.batch.declared(min(prepared.sites.population.records))
+    return prepared.spec.method.batch.declared(min(prepared.context.population.records))
 
 
 FACTS: dict[str, Callable[[Prepared], float | int | str]] = {
@@ -191,8 +192,8 @@ FACTS: dict[str, Callable[[Prepared], float | int | str]] = {
     "validation data": lambda prepared: len(prepared.dataset.validation),
     "features": _features,
     "classes": lambda prepared: prepared.dataset.classes,
-    "data per client": lambda prepared: min(prepared.sites.population.records),
-    "local iterations L": lambda prepared: prepared.spec.method.local_steps(min(prepared.sites.population.records)),
+    "data per client": lambda prepared: min(prepared.context.population.records),
+    "local iterations L": lambda prepared: prepared.spec.method.local_steps(min(prepared.context.population.records)),
     "local batch size B": _batch,
     "rounds T": lambda prepared: prepared.spec.method.rounds,
 }
@@ -209,7 +210,7 @@ def _table_1(scale: Scale) -> list[Cell]:
     return cells
 
 
-TABLE_1 = Reproduction(
+_TABLE_1 = Reproduction(
     name="fed-cdp-table-1",
     title="Fed-CDP, Table I: data sets, parameters and the non-private model",
     cells=_table_1,
@@ -232,18 +233,18 @@ def _sweep(table: str, key: str, scale: Scale) -> list[Cell]:
             told = task(data, scale)
             told.pop("local.steps", None)  # the calibrated method takes one step a round
             work = calibrated(column, data, told, beside=task(data, scale))
-            cells.append(Cell(row, column, work, final_accuracy, RECORD, added=True))
+            cells.append(Cell(row, column, work, final_accuracy, RECORD, added=True, calibrated=True))
     return cells
 
 
-TABLE_4 = Reproduction(
+_TABLE_4 = Reproduction(
     name="fed-cdp-table-4",
     title="Fed-CDP, Table IV: accuracy by clipping bound",
     cells=lambda scale: _sweep("fed-cdp-table-4", "example.clip", scale),
     scales={"small": SMALL_WORDS, "paper": "as stated"},
     remarks=(NOISE, BETTER),
 )
-TABLE_5 = Reproduction(
+_TABLE_5 = Reproduction(
     name="fed-cdp-table-5",
     title="Fed-CDP, Table V: accuracy by noise scale",
     cells=lambda scale: _sweep("fed-cdp-table-5", "example.sigma", scale),
@@ -252,5 +253,4 @@ TABLE_5 = Reproduction(
 )
 
 
-def everything() -> tuple[Reproduction, ...]:
-    return (TABLE_1, TABLE_2, TABLE_3, TABLE_4, TABLE_5)
+FED_CDP_TABLES = (_TABLE_1, _TABLE_2, _TABLE_3, _TABLE_4, _TABLE_5)

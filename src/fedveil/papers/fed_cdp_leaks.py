@@ -7,21 +7,21 @@ from typing import Any
 from fedveil.core.types import View
 from fedveil.papers.reproduction import CLIENT, RECORD, Cell, Leak, Reproduction, Scale, Scene, Training
 from fedveil.papers.values import final_accuracy, leak_value, succeeded
-from fedveil.report.model.reproduction_tables import draw_courses, draw_montage
+from fedveil.report.plots.reproduction_figures import draw_montage, draw_quantities
 
-METHODS = {
+ATTACKED_METHODS = {
     "non-private": "fedavg",
     "Fed-SDP": "fed-sdp-client",
     "Fed-CDP": "fed-cdp",
     "Fed-CDP(decay)": "fed-cdp-decay",
 }
-VIEWS = {"type 0&1": View.SERVER, "type 2": View.ON_DEVICE}
+LEAK_TYPES = {"type 0&1": View.SERVER, "type 2": View.ON_DEVICE}
 PRINTED = {
     "succeed": succeeded,
     "reconstruction distance": leak_value("rmse"),
     "attack iteration": leak_value("iterations"),
 }
-STRONGEST = (
+STRONGEST_SHOWN = (
     "The strongest of several attackers is shown. On noisy gradients it knows σ, weighs the noise against a prior and"
     " stops at once, so its distance is near that of a constant guess; the paper's goes on and ends further away. A"
     " smaller distance than the paper's is therefore not a leak: see success, and the page on leakage."
@@ -36,7 +36,7 @@ ONE_OF_TWO = (
     "At the paper's scale updates without noise meet one attacker, that which is the stronger on the small scale:"
     f" `{AT_PAPER_SCALE['mnist']}` on MNIST, `{AT_PAPER_SCALE['lfw']}` on LFW."
 )
-SDP = (
+NOISED_ON_CLIENT = (
     "Fed-SDP here clips and noises on the client (`fed-sdp-client`); noise at the server (`fed-sdp`) shows all three"
     " views what the non-private method shows."
 )
@@ -52,8 +52,8 @@ def _effort(scale: Scale) -> dict[str, Any]:
 def _table_7(scale: Scale) -> list[Cell]:
     cells = []
     for data, name in (("MNIST", "mnist"), ("LFW", "lfw")):
-        for kind, view in VIEWS.items():
-            for method, source in METHODS.items():
+        for kind, view in LEAK_TYPES.items():
+            for method, source in ATTACKED_METHODS.items():
                 effort = _effort(scale)
                 if scale == "paper" and source == "fedavg" and view is View.SERVER:
                     effort["attack"] = AT_PAPER_SCALE[name]
@@ -65,7 +65,7 @@ def _table_7(scale: Scale) -> list[Cell]:
     return cells
 
 
-TABLE_7 = Reproduction(
+_TABLE_7 = Reproduction(
     name="fed-cdp-table-7",
     title="Fed-CDP, Table VII: how well gradient leakage attacks do",
     cells=_table_7,
@@ -74,7 +74,7 @@ TABLE_7 = Reproduction(
         "small": "4 clients, at most 40 iterations (of 20 updates each)",
         "paper": "100 clients, at most 300 iterations (of 20 updates each)",
     },
-    remarks=(SUCCEED, STRONGEST, ONE_OF_TWO, SDP),
+    remarks=(SUCCEED, STRONGEST_SHOWN, ONE_OF_TWO, NOISED_ON_CLIENT),
     value="reconstruction distance (RMSE)",
     drawn="*distance",
 )
@@ -82,11 +82,15 @@ TABLE_7 = Reproduction(
 
 def _figure_4(scale: Scale) -> list[Cell]:
     effort = _effort(scale) | {"victims": 4}
-    methods = {"non-private": "fedavg", "DSSGD": "dssgd", **{name: METHODS[name] for name in list(METHODS)[1:]}}
+    methods = {
+        "non-private": "fedavg",
+        "DSSGD": "dssgd",
+        **{name: ATTACKED_METHODS[name] for name in list(ATTACKED_METHODS)[1:]},
+    }
     return [
         Cell(method, kind, Leak(source, {"data.name": "lfw"}, view, effort), leak_value("rmse"), added=True)
         for method, source in methods.items()
-        for kind, view in VIEWS.items()
+        for kind, view in LEAK_TYPES.items()
     ]
 
 
@@ -97,13 +101,13 @@ def _draw_pictures(scene: Scene) -> None:
         draw_montage(scene.out, scene.title, pictures, columns)
 
 
-FIGURE_4 = Reproduction(
+_FIGURE_4 = Reproduction(
     name="fed-cdp-figure-4",
     title="Fed-CDP, Figure 4: reconstructions from LFW gradients",
     cells=_figure_4,
     seeds={"small": 1, "paper": 1},
     scales={"small": "4 clients, at most 40 iterations", "paper": "4 clients, at most 300 iterations"},
-    remarks=("The table has the distance (RMSE) of the reconstructions.", STRONGEST, SDP),
+    remarks=("The table has the distance (RMSE) of the reconstructions.", STRONGEST_SHOWN, NOISED_ON_CLIENT),
     draw=_draw_pictures,
     value="reconstruction distance (RMSE)",
 )
@@ -115,7 +119,7 @@ def _figure_5(scale: Scale) -> list[Cell]:
     cells = []
     small = {"data.clients": 100, "cohort.size": 20, "stop.rounds": 15, "local.steps": 40}
     train: dict[str, Any] = {"evaluation.every": 5, **(small if scale == "small" else {})}
-    for method, source in (METHODS | {"Fed-SDP": "fed-sdp"}).items():
+    for method, source in (ATTACKED_METHODS | {"Fed-SDP": "fed-sdp"}).items():
         for ratio in RATIOS:
             told: dict[str, Any] = {"compress": {"kind": "prune", "ratio": ratio}} if ratio else {}
             place = CLIENT if source == "fed-sdp" else RECORD
@@ -147,10 +151,10 @@ def _draw_figure_5(scene: Scene) -> None:
                 }
             )
     if any(line["values"] for line in lines):
-        draw_courses(scene.out, scene.title, lines, across="share of the update that is not sent, %")
+        draw_quantities(scene.out, scene.title, lines, across="share of the update that is not sent, %")
 
 
-FIGURE_5 = Reproduction(
+_FIGURE_5 = Reproduction(
     name="fed-cdp-figure-5",
     title="Fed-CDP, Figure 5: accuracy and leakage when the smallest entries of an update are not sent",
     cells=_figure_5,
@@ -162,11 +166,10 @@ FIGURE_5 = Reproduction(
     remarks=(
         "The share of the entries that is pruned stands in the columns; the distance (RMSE) is that of an attack on the"
         " pruned update of one record. Fed-SDP adds its noise at the server, so what is sent is not noised.",
-        STRONGEST,
+        STRONGEST_SHOWN,
     ),
     draw=_draw_figure_5,
 )
 
 
-def everything() -> tuple[Reproduction, ...]:
-    return (TABLE_7, FIGURE_4, FIGURE_5)
+FED_CDP_LEAKS = (_TABLE_7, _FIGURE_4, _FIGURE_5)

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from fedveil.config.spec import resolve
-from fedveil.config.tasks import TASKS
+from fedveil.data.known_sets import known_set
 from fedveil.papers.fed_cdp import CLAIMED, DATA, calibrated, task
 from fedveil.papers.printed_tables import number
 from fedveil.papers.reproduction import (
     CLIENT,
     RECORD,
     Cell,
-    Course,
+    FigureLine,
     Reproduction,
     Scale,
     Scene,
@@ -22,7 +22,7 @@ from fedveil.papers.reproduction import (
     of_event,
 )
 from fedveil.papers.values import claimed_epsilon, solved_sigma, verified_epsilon
-from fedveil.report.model.reproduction_tables import draw_table
+from fedveil.report.plots.reproduction_figures import draw_table
 from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
@@ -36,9 +36,8 @@ def _table_6(scale: Scale) -> list[Cell]:
             cdp = Setting("fed-cdp", {"data.name": data, "local.steps": steps})
             # q₂ = K_t/K = 0.1 is what the claim is made for
             sdp = Setting("fed-sdp", {"data.name": data, "local.steps": steps, "data.clients": 100, "cohort.size": 10})
-            poisson = Setting(
-                "fed-cdp", {**cdp.overrides, "batch.kind": "poisson", "batch.size": TASKS[data]["batch"]["size"]}
-            )
+            batch = known_set(data).task["batch"]["size"]
+            poisson = Setting("fed-cdp", {**cdp.overrides, "batch.kind": "poisson", "batch.size": batch})
             for unit, place in (("instance", RECORD), ("client", CLIENT)):
                 for name, setting in (("Fed-CDP", cdp), ("Fed-SDP", sdp)):
                     cells.append(Cell(f"{unit}, {name}: {steps}", column, setting, claimed_epsilon(*place), place))
@@ -74,10 +73,10 @@ def _draw_table_6(scene: Scene) -> None:
         rows += [row | {"row": words, "ours": row["verified"], "paper": None} for row in verified]
     rows += [dict(row) for row in scene.rows if row["row"] == CLAIMED]
     if any(isinstance(row["ours"], int | float) for row in rows):
-        draw_table(scene.out, scene.title, "ε", rows)
+        draw_table(scene.out, scene.title, "ε", rows, ordered=False, logarithmic=True)
 
 
-TABLE_6 = Reproduction(
+_TABLE_6 = Reproduction(
     name="fed-cdp-table-6",
     title="Fed-CDP, Table VI: the ε that is claimed, and the ε that is verified",
     cells=_table_6,
@@ -107,7 +106,7 @@ LAYERS = 3  # of the network of the MNIST task
 ONE, MANY = "gradient of one local iteration", "update of a round of L iterations"
 
 
-def _figure_3(scale: Scale) -> list[Course]:
+def _figure_3(scale: Scale) -> list[FigureLine]:
     single: dict[str, Any] = {"local.steps": 1, "stop.rounds": 1000, "evaluation.every": 100}
     if scale == "small":
         single |= {"data.clients": 100, "cohort.size": 50, "stop.rounds": 200}
@@ -118,12 +117,12 @@ def _figure_3(scale: Scale) -> list[Course]:
         inverse = 1 / rate if panel == ONE else 1.0  # one step's update is the rate times the gradient
         readers = {"all layers": of_event("update_norm", scale=inverse)}
         readers |= {f"layer {layer + 1}": of_event("layer_update_norms", layer, inverse) for layer in range(LAYERS)}
-        found += [Course(name, work, {f"L2 norm, {panel}": read}) for name, read in readers.items()]
+        found += [FigureLine(name, work, {f"L2 norm, {panel}": read}) for name, read in readers.items()]
     return found
 
 
 def _figure_3_cells(scale: Scale) -> list[Cell]:
-    works = {next(iter(course.panels)): course.work for course in _figure_3(scale)}
+    works = {next(iter(line.panels)): line.work for line in _figure_3(scale)}
     moments = {"first round": 0.0, "half of the rounds": 0.5, "last round": 1.0}
     return [
         Cell(panel, column, work, _norm_at(share), added=True)
@@ -138,17 +137,17 @@ def _norm_at(share: float) -> Callable[[Done, Prepared], float]:
     def read(done: Done, prepared: Prepared) -> float:
         method = prepared.spec.method
         event = done.rounds[round(share * (len(done.rounds) - 1))]
-        single = method.local_steps(min(prepared.sites.population.records)) == 1
+        single = method.local_steps(min(prepared.context.population.records)) == 1
         return float(event["update_norm"]) / (method.local.rate.at(event["round"], method.rounds) if single else 1.0)
 
     return read
 
 
-FIGURE_3 = Reproduction(
+_FIGURE_3 = Reproduction(
     name="fed-cdp-figure-3",
     title="Fed-CDP, Figure 3: norms of gradients during training",
     cells=_figure_3_cells,
-    courses=_figure_3,
+    lines=_figure_3,
     scales={
         "small": "50 of 100 clients for 200 rounds of one local iteration; 20 of 100 for 15 rounds of 40",
         "paper": "100 of 1,000 clients, for 1,000 rounds of one local iteration and for 100 rounds of 100",
@@ -160,5 +159,4 @@ FIGURE_3 = Reproduction(
 )
 
 
-def everything() -> tuple[Reproduction, ...]:
-    return (TABLE_6, FIGURE_3)
+FED_CDP_PRIVACY = (_TABLE_6, _FIGURE_3)

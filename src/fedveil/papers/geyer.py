@@ -8,7 +8,7 @@ from typing import Any
 from fedveil.accounting.budget import MOST_ROUNDS, largest
 from fedveil.accounting.claims import geyer_delta
 from fedveil.papers.printed_tables import number
-from fedveil.papers.reproduction import CLIENT, Cell, Course, Reproduction, Scale, Training, of_event
+from fedveil.papers.reproduction import CLIENT, Cell, FigureLine, Reproduction, Scale, Training, of_event
 from fedveil.papers.values import final_accuracy, rounds_done, uploads
 from fedveil.parts.cohorts import FixedSize
 from fedveil.runs.prepare import Prepared
@@ -81,7 +81,7 @@ def _reached_delta(done: Done, prepared: Prepared) -> float | str:
     assert done.result is not None
     if method.server is None or not isinstance(method.cohort, FixedSize):
         return prepared.spec.privacy.delta if method.server is not None else "–"
-    clients = prepared.sites.population.clients
+    clients = prepared.context.population.clients
     return geyer_delta(method.server.sigma, method.cohort.size, clients, done.result.rounds, EPSILON)
 
 
@@ -92,19 +92,21 @@ def _works(scale: Scale) -> dict[str, Training]:
     return works
 
 
-def _courses(works: dict[str, Training]) -> list[Course]:
-    return [Course(row, work, {"accuracy": of_event("accuracy")}) for row, work in works.items()]
+def _lines(works: dict[str, Training]) -> list[FigureLine]:
+    return [FigureLine(row, work, {"accuracy": of_event("accuracy")}) for row, work in works.items()]
 
 
 def _table_1(scale: Scale) -> list[Cell]:
     cells = []
+    populations = {row: f"K={clients}" for rows in (PRIVATE, CALIBRATED) for clients, row in rows.items()}
     for row, work in _works(scale).items():
-        added = row in CALIBRATED.values()
+        solved = row in CALIBRATED.values()
+        like: dict[str, Any] = {"added": solved, "calibrated": solved, "population": populations.get(row, "K=100")}
         cells += [
-            Cell(row, "δ bound", work, _reached_delta, digits=6, added=added),
-            Cell(row, "accuracy", work, final_accuracy, CLIENT, added=added),
-            Cell(row, "rounds", work, rounds_done, digits=0, added=added),
-            Cell(row, "uploads", work, uploads, digits=0, added=added),
+            Cell(row, "δ bound", work, _reached_delta, digits=6, **like),
+            Cell(row, "accuracy", work, final_accuracy, CLIENT, **like),
+            Cell(row, "rounds", work, rounds_done, digits=0, **like),
+            Cell(row, "uploads", work, uploads, digits=0, **like),
         ]
     return cells
 
@@ -122,17 +124,17 @@ BOUND = (
     "Under “δ bound” ours is the δ that the paper's accountant states after the rounds that ran; of calibrated rows,"
     " the δ of their verified ε."
 )
-SMALL = (
+SMALL_POPULATIONS = (
     "60, 250 and 1,000 clients of 200 records stand for 100, 1,000 and 10,000 of 600; the small network of the MNIST"
     " task, one local epoch, at most 20 rounds"
 )
 
-TABLE_1 = Reproduction(
+_TABLE_1 = Reproduction(
     name="geyer-table-1",
     title="Geyer et al., Table 1: client-level privacy for a budget of ε = 8",
     cells=_table_1,
-    courses=lambda scale: _courses(_works(scale)),
-    scales={"small": SMALL, "paper": "as stated, four local epochs of batches of 10"},
+    lines=lambda scale: _lines(_works(scale)),
+    scales={"small": SMALL_POPULATIONS, "paper": "as stated, four local epochs of batches of 10"},
     remarks=(
         BOUND, ROUNDS, MEDIAN,
         "“private bound, calibrated”: `geyer-private` for as many rounds, with a clipping bound that follows a noisy"
@@ -141,30 +143,29 @@ TABLE_1 = Reproduction(
 )  # fmt: skip
 
 
-def _figure_1(scale: Scale) -> list[Course]:
-    return _courses({row: work for row, work in _works(scale).items() if row not in CALIBRATED.values()})
+def _figure_1(scale: Scale) -> list[FigureLine]:
+    return _lines({row: work for row, work in _works(scale).items() if row not in CALIBRATED.values()})
 
 
-FIGURE_1 = Reproduction(
+_FIGURE_1 = Reproduction(
     name="geyer-figure-1",
     title="Geyer et al., Figure 1: accuracy over rounds until the budget is spent",
     cells=lambda scale: [
-        Cell(course.name, "final accuracy", course.work, final_accuracy, CLIENT, added=True)
-        for course in _figure_1(scale)
+        Cell(line.name, "final accuracy", line.work, final_accuracy, CLIENT, added=True) for line in _figure_1(scale)
     ],
-    courses=_figure_1,
-    scales={"small": SMALL, "paper": "as stated"},
+    lines=_figure_1,
+    scales={"small": SMALL_POPULATIONS, "paper": "as stated"},
     remarks=(ROUNDS, MEDIAN),
 )
 
 
-def _figure_2(scale: Scale) -> list[Course]:
+def _figure_2(scale: Scale) -> list[FigureLine]:
     panels = {
         "accuracy": of_event("accuracy"),
         "between-client variance V_c": of_event("between_client_variance"),
         "update scale U_s": of_event("update_scale"),
     }
-    return [Course(NON_PRIVATE, _non_private(scale), panels)]
+    return [FigureLine(NON_PRIVATE, _non_private(scale), panels)]
 
 
 def _last(key: str, share: float) -> Any:
@@ -174,7 +175,7 @@ def _last(key: str, share: float) -> Any:
     return read
 
 
-FIGURE_2 = Reproduction(
+_FIGURE_2 = Reproduction(
     name="geyer-figure-2",
     title="Geyer et al., Figure 2: between-client variance and update scale",
     cells=lambda scale: [
@@ -182,7 +183,7 @@ FIGURE_2 = Reproduction(
         for row, key in (("V_c", "between_client_variance"), ("U_s", "update_scale"))
         for column, share in (("first round", 0.0), ("last round", 1.0))
     ],
-    courses=_figure_2,
+    lines=_figure_2,
     scales={
         "small": "60 clients of 200 records, the small network of the MNIST task, one local epoch, 20 rounds",
         "paper": "as stated",
@@ -191,5 +192,4 @@ FIGURE_2 = Reproduction(
 )
 
 
-def everything() -> tuple[Reproduction, ...]:
-    return (TABLE_1, FIGURE_1, FIGURE_2)
+GEYER_TABLES = (_TABLE_1, _FIGURE_1, _FIGURE_2)

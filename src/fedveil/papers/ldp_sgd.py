@@ -59,5 +59,4 @@ CLIPPING = Reproduction(
 )
 
 
-def everything() -> tuple[Reproduction, ...]:
-    return (CLIPPING,)
+LDP_SGD_TABLES = (CLIPPING,)

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from fedveil.accounting.guarantees import Guarantee, plain_number
+from fedveil.accounting.claims import claims
+from fedveil.accounting.plan import plan as promise_of
 from fedveil.accounting.table import Table
-from fedveil.core.words import LEAKED
+from fedveil.core.errors import Diverged
+from fedveil.core.guarantee import CaveatKind, plain_number
+from fedveil.core.rounding import rounded_up
+from fedveil.core.types import TableCell
 from fedveil.papers.attack_results import stored_leak
-from fedveil.papers.planned_work import Plan, run_name, settle
+from fedveil.papers.planned_work import Plan, run_name, spec_of
 from fedveil.papers.printed_tables import Value
-from fedveil.papers.reproduction import Cell, Leak, Place, Setting, Stated, Training
-from fedveil.papers.run_store import Bench
+from fedveil.papers.reproduction import Cell, Leak, Setting, Stated, Training
+from fedveil.papers.run_store import RunStore
 from fedveil.papers.values import DIVERGED
-from fedveil.runs.account import claimed, promised
 from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
 NOT_RUN = "not run"
 
 
-def measure(bench: Bench, plan: Plan, asked: set[tuple[str, str]], failed: Sequence[str]) -> list[dict[str, Any]]:
+def measure(store: RunStore, plan: Plan, asked: set[tuple[str, str]], lost: Sequence[Done]) -> list[dict[str, Any]]:
     """One row for every cell of the plan, ready for JSON; cells of one training are read together.
 
     Of what was not asked for, cells whose data is not there are not run.
@@ -34,48 +36,49 @@ def measure(bench: Bench, plan: Plan, asked: set[tuple[str, str]], failed: Seque
     for index, cell in enumerate(plan.cells):
         mine = (cell.row, cell.column) in asked
         if isinstance(cell.work, Training):
-            if not mine and isinstance(cell.work.budget, Stated) and bench.lacks_data(cell.work.budget):
+            if not mine and isinstance(cell.work.budget, Stated) and store.lacks_data(cell.work.budget):
                 found[index] = _row(plan, cell, [], {})
                 continue
-            groups.setdefault(run_name(settle(cell.work, bench.epsilon_of)), []).append((index, cell))
+            groups.setdefault(run_name(spec_of(cell.work, store.epsilon_of)), []).append((index, cell))
         else:
-            found[index] = _row(plan, cell, *_untrained(bench, cell, mine))
+            found[index] = _row(plan, cell, *_untrained(store, cell, mine))
     for name, members in groups.items():
         work = members[0][1].work
         assert isinstance(work, Training)
-        dones = bench.runs(work, plan.seeds)
-        if dones and not any((cell.row, cell.column) in asked for _, cell in members) and bench.lacks_data(work):
+        dones = store.runs(work, plan.seeds)
+        if dones and not any((cell.row, cell.column) in asked for _, cell in members) and store.lacks_data(work):
             dones = []
-        lost = [_failure(words) for words in failed if words.startswith(f"{name}-seed")]
-        reader = _Reader(bench, dones)
+        names = {f"{name}-seed{seed}" for seed in plan.seeds}
+        failed = [_failure(run) for run in lost if run.name in names]
+        reader = _Reader(store, dones)
         for index, cell in members:
             values = [cell.read(done, reader.prepared) for done in dones]
             row = _row(plan, cell, values, reader.epsilons(cell.place))
-            found[index] = row | ({"words": "; ".join(dict.fromkeys(lost))} if lost and not values else {})
-            found[index] |= {"failed": len(lost), "made": sorted(set(map(bench.maker, dones)))}
+            found[index] = row | ({"words": "; ".join(dict.fromkeys(failed))} if failed and not values else {})
+            found[index] |= {"failed": len(failed), "made": sorted(set(map(store.maker, dones)))}
     return [found[index] for index in range(len(plan.cells))]
 
 
-def _failure(words: str) -> str:
+def _failure(run: Done) -> str:
     """A run that diverged says so; any other failure is told as it is."""
-    return DIVERGED if "diverged" in words else f"failed: {words}"
+    return DIVERGED if isinstance(run.failure, Diverged) else f"failed: {run.name}: {run.failure}"
 
 
 class _Reader:
     """The guarantees of one training's runs, computed once however many cells ask."""
 
-    def __init__(self, bench: Bench, dones: Sequence[Done]) -> None:
+    def __init__(self, store: RunStore, dones: Sequence[Done]) -> None:
         self._dones = dones
         if dones:
-            self.prepared = bench.prepared_run(dones[0])
-        self._told: dict[Place, dict[str, Any]] = {}
+            self.prepared = store.prepared_run(dones[0])
+        self._told: dict[TableCell, dict[str, Any]] = {}
         self._promise: Table | None = None
 
-    def epsilons(self, place: Place | None) -> dict[str, Any]:
+    def epsilons(self, place: TableCell | None) -> dict[str, Any]:
         if place is None or not self._dones:
             return {}
         if place not in self._told:
-            self._promise = self._promise or promised(self.prepared, delta=self.prepared.spec.privacy.delta)
+            self._promise = self._promise or promise_of(self.prepared.context)
             told = _promise(self.prepared, place, self._promise)
             spent, relation = max(_spent(done, place) for done in self._dones)
             told["relation"] = told["relation"] or (relation if math.isfinite(spent) else None)
@@ -83,50 +86,43 @@ class _Reader:
         return self._told[place]
 
 
-def _spent(done: Done, place: Place) -> tuple[float, str]:
+def _spent(done: Done, place: TableCell) -> tuple[float, str]:
     """ε, and the relation that it speaks of."""
     assert done.result is not None
-    (found,) = [
-        entry for entry in done.result.guarantees if (entry["unit"], entry["view"]) == (str(place[0]), str(place[1]))
-    ]
-    return math.inf if found["epsilon"] == "inf" else float(found["epsilon"]), str(found["relation"])
+    cell = done.result.of(*place)
+    return cell.epsilon, str(cell.relation)
 
 
-def _untrained(bench: Bench, cell: Cell, asked: bool) -> tuple[list[Value], dict[str, Any]]:
+def _untrained(store: RunStore, cell: Cell, asked: bool) -> tuple[list[Value], dict[str, Any]]:
     """A setting is read where it was asked for; an attack where its result is there."""
     if isinstance(cell.work, Leak):
-        found = stored_leak(bench, cell.work)
+        found = stored_leak(store, cell.work)
         return ([], {}) if found is None else ([cell.read(found)], {})
     if not asked:
         return [], {}
     assert isinstance(cell.work, Setting)
-    prepared = bench.prepared_setting(cell.work)
+    prepared = store.prepared_setting(cell.work)
     return [cell.read(prepared)], {} if cell.place is None else _promise(prepared, cell.place)
 
 
-def _promise(prepared: Prepared, place: Place, table: Table | None = None) -> dict[str, Any]:
+def _promise(prepared: Prepared, place: TableCell, table: Table | None = None) -> dict[str, Any]:
     """What is claimed and what is promised for a setting; the relation where anything is promised at all."""
-    delta = prepared.spec.privacy.delta
-    claims = [claim.epsilon for claim in claimed(prepared, delta) if (claim.unit, claim.view) == place]
-    promise = (table or promised(prepared, delta=delta)).of(*place)
+    context = prepared.context
+    claimed = [claim.epsilon for claim in claims(context) if (claim.unit, claim.view) == place]
+    promise = (table or promise_of(context)).of(*place)
     epsilon = plain_number(promise.epsilon)
     return {
-        "place": f"{place[0]} × {place[1]}",
-        "delta": delta,
-        "claimed": plain_number(claims[0]) if claims else None,
+        "place": promise.name,
+        "unit": str(promise.unit),
+        "delta": context.delta,
+        "claimed": plain_number(claimed[0]) if claimed else None,
         "verified": epsilon,
         "promised": epsilon,
         "relation": str(promise.relation) if promise.finite else None,
-        "copies": prepared.copies,
-        "together": _together(promise),
-        "leaks": any(caveat.startswith(LEAKED) for caveat in promise.caveats),
+        "copies": context.copies,
+        "together": None if promise.together is None else rounded_up(promise.together),
+        "leaks": promise.caveat(CaveatKind.LEAKED_BOUND) is not None,
     }
-
-
-def _together(promise: Guarantee) -> str | None:
-    """ε of all copies of a record, in the accountant's own digits; None where it does not say."""
-    found = (re.search(r"all copies together ε = ([^\s,;]+)", caveat) for caveat in promise.caveats)
-    return next((match[1] for match in found if match), None)
 
 
 def _words(values: Sequence[Value], numbers: Sequence[float], words: Iterable[str], digits: int) -> str:
@@ -155,9 +151,12 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "made": [],
         "seeds": len(plan.seeds) if isinstance(cell.work, Training) else 1,
         "added": cell.added,
+        "calibrated": cell.calibrated,
+        "population": cell.population,
         "digits": cell.digits,
         "certified": cell.certified,
         "place": None,
+        "unit": None,
         "delta": None,
         "claimed": None,
         "verified": None,

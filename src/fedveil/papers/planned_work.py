@@ -11,11 +11,12 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+from fedveil.config.convert import unstructure
 from fedveil.config.merge import difference
 from fedveil.config.spec import DataSpec, ModelSpec, Spec, resolve
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError
 from fedveil.method import Method
-from fedveil.papers.reproduction import Cell, Course, Leak, Reproduction, Scale, Setting, Stated, Training
+from fedveil.papers.reproduction import Cell, FigureLine, Leak, Reproduction, Scale, Setting, Stated, Training
 from fedveil.studies.series import Planned, with_seeds
 
 EpsilonOf = Callable[[Stated], float]
@@ -28,32 +29,32 @@ class Plan:
     declaration: Reproduction
     scale: Scale
     cells: tuple[Cell, ...]
-    courses: tuple[Course, ...]
+    lines: tuple[FigureLine, ...]
     seeds: tuple[int, ...]
 
     @property
     def trainings(self) -> list[Training]:
         found = [cell.work for cell in self.cells if isinstance(cell.work, Training)]
-        return [*found, *(course.work for course in self.courses)]
+        return [*found, *(line.work for line in self.lines)]
 
 
 def make_plan(declaration: Reproduction, scale: Scale, seeds: Sequence[int] | None) -> Plan:
     repeated = tuple(range(1, declaration.seeds[scale] + 1)) if seeds is None else tuple(seeds)
-    return Plan(declaration, scale, tuple(declaration.cells(scale)), tuple(declaration.courses(scale)), repeated)
+    return Plan(declaration, scale, tuple(declaration.cells(scale)), tuple(declaration.lines(scale)), repeated)
 
 
 def chosen(plan: Plan, only: Sequence[str]) -> Plan:
-    """The part of a plan that `--only` names: ROW/COLUMN, ROW, or /COLUMN, with * and ? as in file names."""
+    """The part of a plan that `only` names: ROW/COLUMN, ROW, or /COLUMN, with * and ? as in file names."""
     if not only:
         return plan
     cells = tuple(cell for cell in plan.cells if any(_matches(one, cell.row, cell.column) for one in only))
-    courses = tuple(course for course in plan.courses if any(_matches(one, course.name, "") for one in only))
-    if not cells and not courses:
-        rows = dict.fromkeys([*(cell.row for cell in plan.cells), *(course.name for course in plan.courses)])
+    lines = tuple(line for line in plan.lines if any(_matches(one, line.name, "") for one in only))
+    if not cells and not lines:
+        rows = dict.fromkeys([*(cell.row for cell in plan.cells), *(line.name for line in plan.lines)])
         columns = dict.fromkeys(cell.column for cell in plan.cells)
         there = f"rows {', '.join(rows)}" + (f"; columns {', '.join(columns)}" if columns else "")
-        raise FedveilError(f"--only {', '.join(only)}: nothing has that name; there are {there}")
-    return Plan(plan.declaration, plan.scale, cells, courses, plan.seeds)
+        raise ArgumentError("only", f"{', '.join(only)}: nothing has that name; there are {there}")
+    return Plan(plan.declaration, plan.scale, cells, lines, plan.seeds)
 
 
 def _matches(pattern: str, row: str, column: str) -> bool:
@@ -61,7 +62,7 @@ def _matches(pattern: str, row: str, column: str) -> bool:
     return fnmatchcase(row.casefold(), rows or "*") and fnmatchcase(column.casefold(), columns if slash else "*")
 
 
-def settle(work: Training | Setting | Leak, epsilon_of: EpsilonOf) -> Spec:
+def spec_of(work: Training | Setting | Leak, epsilon_of: EpsilonOf) -> Spec:
     """The spec of a piece of work, without a seed."""
     told = dict(work.overrides)
     if isinstance(work, Training) and work.budget is not None:
@@ -79,7 +80,8 @@ def run_name(spec: Spec) -> str:
 
 def digest(spec: Spec, **more: Any) -> str:
     """A few letters that tell specs apart. Settings that are left as they are by default do not count."""
-    told = difference({**spec.to_dict(), "seed": "none"}, _plain()) | more
+    table = {**spec.to_dict(), **unstructure(spec.method), "seed": "none"}  # with the noise a search begins with
+    told = difference(table, _plain()) | more
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 
@@ -90,5 +92,5 @@ def _plain() -> dict[str, Any]:
 
 def planned_runs(plan: Plan, epsilon_of: EpsilonOf) -> list[Planned]:
     """Every run once; all trainings with the first seed, then all with the second."""
-    specs = {run_name(spec): spec for spec in (settle(work, epsilon_of) for work in plan.trainings)}
+    specs = {run_name(spec): spec for spec in (spec_of(work, epsilon_of) for work in plan.trainings)}
     return [run for seed in plan.seeds for name, spec in specs.items() for run in with_seeds(name, spec, (seed,))]

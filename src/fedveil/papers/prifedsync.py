@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedveil.accounting.claims import prifedsync_mean
+from fedveil.accounting.plan import plan
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.core.types import Unit, View
 from fedveil.papers.printed_tables import Value, number, printed_tables
-from fedveil.papers.reproduction import Cell, Course, Reproduction, Scale, Training, of_event
+from fedveil.papers.reproduction import Cell, FigureLine, Reproduction, Scale, Training, of_event
 from fedveil.papers.values import after, reaching
-from fedveil.runs.account import promised
 from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
@@ -89,7 +89,7 @@ def at_goal(goal: float, read: Callable[[Done, Prepared, int], Value]) -> Callab
 
 
 def _mean(done: Done, prepared: Prepared, rounds: int) -> float:
-    method, records = prepared.spec.method, min(prepared.sites.population.records)
+    method, records = prepared.spec.method, min(prepared.context.population.records)
     assert method.example is not None
     batch, steps = method.batch.declared(records), method.local_steps(records)
     return prifedsync_mean(records, batch, steps, rounds, method.example.sigma / 2)
@@ -100,15 +100,15 @@ def _claimed(done: Done, prepared: Prepared, rounds: int) -> float:
 
 
 def _verified(done: Done, prepared: Prepared, rounds: int) -> float:
-    return promised(prepared, delta=prepared.spec.privacy.delta, rounds=rounds).of(Unit.RECORD, View.PEER).epsilon
+    return plan(prepared.context, rounds).of(Unit.RECORD, View.PEER).epsilon
 
 
 def _iterations(done: Done, prepared: Prepared, rounds: int) -> int:
-    return rounds * prepared.spec.method.local_steps(min(prepared.sites.population.records))
+    return rounds * prepared.spec.method.local_steps(min(prepared.context.population.records))
 
 
 def _examples(done: Done, prepared: Prepared, rounds: int) -> int:
-    records = min(prepared.sites.population.records)
+    records = min(prepared.context.population.records)
     return _iterations(done, prepared, rounds) * prepared.spec.method.batch.declared(records)
 
 
@@ -195,40 +195,39 @@ def _table_2(scale: Scale) -> list[Cell]:
 PANEL = "accuracy on the clients' own tests"
 
 
-def _courses(cells: Sequence[Cell]) -> list[Course]:
+def _lines(cells: Sequence[Cell]) -> list[FigureLine]:
     """The clients' own models over the rounds, one line for each row."""
     works = {cell.row: cell.work for cell in cells if cell.column == "R" and isinstance(cell.work, Training)}
-    return [Course(row, work, {PANEL: of_event(OWN)}) for row, work in works.items()]
+    return [FigureLine(row, work, {PANEL: of_event(OWN)}) for row, work in works.items()]
 
 
-TABLE_1 = Reproduction(
+_TABLE_1 = Reproduction(
     name="prifedsync-table-1",
     title="PriFedSync, Table 1: rounds to 90 % on MNIST",
     cells=lambda scale: _table("prifedsync-table-1", "mnist", "test accuracy", scale),
-    courses=lambda scale: _courses(_table("prifedsync-table-1", "mnist", "test accuracy", scale)),
+    lines=lambda scale: _lines(_table("prifedsync-table-1", "mnist", "test accuracy", scale)),
     scales=SCALES["mnist"],
     remarks=(GUARANTEE, GOAL, NETWORK),
     value="",
 )
-TABLE_2 = Reproduction(
+_TABLE_2 = Reproduction(
     name="prifedsync-table-2",
     title="PriFedSync, Table 2: privacy against computation on MNIST",
     cells=_table_2,
-    courses=lambda scale: _courses(_table_2(scale)),
+    lines=lambda scale: _lines(_table_2(scale)),
     scales=SCALES["mnist"],
     remarks=(GUARANTEE, GOAL),
     value="",
 )
-TABLE_3 = Reproduction(
+_TABLE_3 = Reproduction(
     name="prifedsync-table-3",
     title="PriFedSync, Table 3: rounds to 52 % on CIFAR-10",
     cells=lambda scale: _table("prifedsync-table-3", "cifar10", "top-1 accuracy", scale),
-    courses=lambda scale: _courses(_table("prifedsync-table-3", "cifar10", "top-1 accuracy", scale)),
+    lines=lambda scale: _lines(_table("prifedsync-table-3", "cifar10", "top-1 accuracy", scale)),
     scales=SCALES["cifar10"],
     remarks=(GUARANTEE, GOAL, NETWORK),
     value="",
 )
 
 
-def everything() -> tuple[Reproduction, ...]:
-    return (TABLE_1, TABLE_2, TABLE_3)
+PRIFEDSYNC_TABLES = (_TABLE_1, _TABLE_2, _TABLE_3)

@@ -10,7 +10,7 @@ from fedveil.papers.printed_tables import number, printed_tables
 from fedveil.papers.reproduction import (
     PEER,
     Cell,
-    Course,
+    FigureLine,
     Reproduction,
     Scale,
     Scene,
@@ -18,16 +18,16 @@ from fedveil.papers.reproduction import (
     Training,
     of_event,
 )
-from fedveil.papers.result_page import lines
+from fedveil.papers.result_page import line_points
 from fedveil.papers.values import after
-from fedveil.report.model.reproduction_tables import draw_courses, draw_montage, draw_shares
+from fedveil.report.plots.reproduction_figures import draw_montage, draw_quantities, draw_shares
 from fedveil.report.plots.tradeoff_curves import draw_tradeoffs
 
 
-def _both(name: str, work: Training) -> list[Course]:
+def _both(name: str, work: Training) -> list[FigureLine]:
     return [
-        Course(f"{name}, personal models", work, {PANEL: of_event(OWN)}),
-        Course(f"{name}, global model", work, {PANEL: of_event(GLOBAL)}),
+        FigureLine(f"{name}, personal models", work, {PANEL: of_event(OWN)}),
+        FigureLine(f"{name}, global model", work, {PANEL: of_event(GLOBAL)}, key=GLOBAL),
     ]
 
 
@@ -35,65 +35,66 @@ def _of_table(name: str, data: str, row: str, scale: Scale) -> Training:
     return private(data, *parameters(row), number(name, row, "R"), scale)
 
 
-def _several(name: str, data: str, rows: tuple[str, ...], scale: Scale) -> list[Course]:
-    return [course for row in rows for course in _both(row, _of_table(name, data, row, scale))]
+def _several(name: str, data: str, rows: tuple[str, ...], scale: Scale) -> list[FigureLine]:
+    return [line for row in rows for line in _both(row, _of_table(name, data, row, scale))]
 
 
-def _finals(courses: Callable[[Scale], list[Course]]) -> Callable[[Scale], list[Cell]]:
+def _finals(lines: Callable[[Scale], list[FigureLine]]) -> Callable[[Scale], list[Cell]]:
     def cells(scale: Scale) -> list[Cell]:
         found = []
-        for course in courses(scale):
-            key = GLOBAL if course.name.endswith("global model") else OWN
-            found.append(Cell(course.name, "final accuracy", course.work, after(None, key), PEER, added=True))
+        for line in lines(scale):
+            found.append(Cell(line.name, "final accuracy", line.work, after(None, line.key), PEER, added=True))
         return found
 
     return cells
 
 
-def _figure(number: int, title: str, data: str, courses: Callable[[Scale], list[Course]], remark: str) -> Reproduction:
+def _figure(
+    number: int, title: str, data: str, lines: Callable[[Scale], list[FigureLine]], remark: str
+) -> Reproduction:
     return Reproduction(
         name=f"prifedsync-figure-{number}",
         title=f"PriFedSync, Figure {number}: {title}",
-        cells=_finals(courses),
-        courses=courses,
+        cells=_finals(lines),
+        lines=lines,
         scales=SCALES[data],
         remarks=(remark,),
     )
 
 
-def _figure_2(scale: Scale) -> list[Course]:
+def _figure_2(scale: Scale) -> list[FigureLine]:
     found = []
     for row in printed_tables()["prifedsync-table-2"].rows:
         sigma, batch, steps = (float(word.partition("=")[2]) for word in row.split())
         stated = number("prifedsync-table-2", row, "R")
         work = private("mnist", 0.5, sigma, stated, scale, int(batch), int(steps))
-        found.append(Course(row, work, {PANEL: of_event(OWN)}))
+        found.append(FigureLine(row, work, {PANEL: of_event(OWN)}))
     return found
 
 
-FIGURE_1 = _figure(
+_FIGURE_1 = _figure(
     1, "personal models against the global one on MNIST", "mnist",
     lambda scale: _several("prifedsync-table-1", "mnist", ("p=0.5 σ=1.0", "p=0.5 σ=0.75"), scale),
     "The paper: personal models are far better than the global one.",
 )  # fmt: skip
-FIGURE_2 = _figure(
+_FIGURE_2 = _figure(
     2, "batch size on MNIST", "mnist", _figure_2, "The paper: a larger batch converges faster, at a larger μ."
 )
-FIGURE_3 = _figure(
+_FIGURE_3 = _figure(
     3, "CIFAR-10, half of the clients a round", "cifar10",
     lambda scale: _several(
         "prifedsync-table-3", "cifar10", ("p=0.5 σ=1.0", "p=0.5 σ=0.75", "p=0.5 σ=0.5"), scale
     ),
     "The paper: accuracy falls with σ, and personal models stay ahead of the global one.",
 )  # fmt: skip
-FIGURE_4 = Reproduction(
+_FIGURE_4 = Reproduction(
     name="prifedsync-figure-4",
     title="PriFedSync, Figure 4: the trade-off function of a subsampled mechanism",
     seeds={"small": 1, "paper": 1},
     scales={"small": "as stated: nothing is trained", "paper": "as stated: nothing is trained"},
     draw=lambda scene: _draw_curve(scene),
 )
-FIGURE_5 = _figure(
+_FIGURE_5 = _figure(
     5, "share of clients on MNIST", "mnist",
     lambda scale: _several("prifedsync-table-1", "mnist", ("p=1.0 σ=0.75", "p=0.5 σ=0.75", "p=0.25 σ=0.75"), scale),
     "The paper: the larger the share of clients a round, the faster it converges.",
@@ -114,33 +115,32 @@ def _draw_curve(scene: Scene, mean: float = 1.8, rate: float = 0.35) -> None:
     draw_tradeoffs(scene.out, f"Subsampling a trade-off function, p = {rate:g}", points)
 
 
-def _figure_6(scale: Scale) -> list[Course]:
+def _figure_6(scale: Scale) -> list[FigureLine]:
     return _several("prifedsync-table-3", "cifar10", ("p=1.0 σ=1.0", "p=1.0 σ=0.75", "p=1.0 σ=0.5"), scale)
 
 
 def _draw_figure_6(scene: Scene) -> None:
-    """The labels of ten clients as bars and, where some runs are finished, their courses beside them."""
+    """The labels of ten clients as bars and, where some runs are finished, their lines beside them."""
     prepared = scene.prepared(Setting("prifedsync", told_of("cifar10", scene.scale)))
     counts = prepared.partition.label_counts(prepared.dataset.train.labels, prepared.dataset.classes)[:10].double()
     shares = (counts / counts.sum(1, keepdim=True)).tolist()
-    labels, courses = (scene.out.with_stem(f"{scene.out.stem}-{part}") for part in ("labels", "courses"))
+    labels, lines = (scene.out.with_stem(f"{scene.out.stem}-{part}") for part in ("labels", "courses"))
     draw_shares(labels, "Labels of ten clients", shares, prepared.dataset.class_names)
-    told = [line for course, dones in scene.courses if dones for line in lines(course, dones)]
-    if told:
-        draw_courses(courses, "All clients in every round", told)
-    parts = [("(a)", labels), *([("(b)", courses)] if told else [])]
+    points = [one for line, dones in scene.lines if dones for one in line_points(line, dones)]
+    if points:
+        draw_quantities(lines, "All clients in every round", points)
+    parts = [("(a)", labels), *([("(b)", lines)] if points else [])]
     draw_montage(scene.out, scene.title, parts, len(parts))
 
 
-FIGURE_6 = Reproduction(
+_FIGURE_6 = Reproduction(
     name="prifedsync-figure-6",
     title="PriFedSync, Figure 6: labels of CIFAR-10 clients, and accuracy with all clients a round",
     cells=_finals(_figure_6),
-    courses=_figure_6,
+    lines=_figure_6,
     scales=SCALES["cifar10"],
     draw=_draw_figure_6,
 )
 
 
-def everything() -> tuple[Reproduction, ...]:
-    return (FIGURE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6)
+PRIFEDSYNC_FIGURES = (_FIGURE_1, _FIGURE_2, _FIGURE_3, _FIGURE_4, _FIGURE_5, _FIGURE_6)

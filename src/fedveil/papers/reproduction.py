@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fedveil.core.types import Unit, View
+from fedveil.core.types import TableCell, Unit, View
 from fedveil.papers.printed_tables import Printed, Value, printed_tables
 from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
 Scale = Literal["small", "paper"]
-Place = tuple[Unit, View]
+ACCURACY = "accuracy"
 
-RECORD: Place = (Unit.RECORD, View.SERVER)
-CLIENT: Place = (Unit.CLIENT, View.RELEASED)
-PEER: Place = (Unit.RECORD, View.PEER)
+RECORD: TableCell = (Unit.RECORD, View.SERVER)
+CLIENT: TableCell = (Unit.CLIENT, View.RELEASED)
+PEER: TableCell = (Unit.RECORD, View.PEER)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Stated:
 
     source: str
     overrides: Mapping[str, Any]
-    place: Place = RECORD
+    place: TableCell = RECORD
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,20 @@ class Cell:
 
     `place` is the unit × view that the claimed and the verified ε of the cell speak of; None where ε says nothing
     about the value. `added` marks what the paper does not have, for comparison; `certified` a value that is a verified
-    ε itself, which is never rounded down.
+    ε itself, which is never rounded down. `calibrated` cells have noise solved for an ε: they are named where a stated
+    number of the same `population` is not reached.
     """
 
     row: str
     column: str
     work: Work
     read: Callable[..., Value]
-    place: Place | None = None
+    place: TableCell | None = None
     digits: int = 4
     added: bool = False
     certified: bool = False
+    calibrated: bool = False
+    population: str | None = None
 
 
 ReadEvent = Callable[[Mapping[str, Any]], float | None]
@@ -94,12 +97,13 @@ def of_event(key: str, index: int | None = None, scale: float = 1.0) -> ReadEven
 
 
 @dataclass(frozen=True)
-class Course:
+class FigureLine:
     """A line of a figure: what a training's rounds say, panel by panel."""
 
     name: str
     work: Training
     panels: Mapping[str, ReadEvent]
+    key: str = "personal_accuracy"  # what its last value is read from, where a figure's table shows that
 
 
 @dataclass(frozen=True)
@@ -114,12 +118,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a picture is drawn from, where it is not simply the table or the courses."""
+    """What a picture is drawn from, where it is not simply the table or the lines."""
 
     out: Path
     title: str
     scale: Scale
-    courses: Sequence[tuple[Course, Sequence[Done]]]
+    lines: Sequence[tuple[FigureLine, Sequence[Done]]]
     leaks: Sequence[Shown]
     rows: Sequence[Mapping[str, Any]]
     prepared: Callable[[Setting], Prepared]
@@ -129,21 +133,22 @@ class Scene:
 class Reproduction:
     """A table or figure of a paper, and how to make it again.
 
-    `cells` and `courses` give the work in a scale. `scales` says in words what differs from the paper in each scale,
-    `remarks` why a result differs, without numbers: those are measured. The picture shows the courses, or else the
-    rows of the table that `drawn` names; `draw` makes another one.
+    `cells` and `lines` give the work in a scale. `scales` says in words what differs from the paper in each scale,
+    `remarks` why a result differs, without numbers: those are measured. The picture shows the lines, or else the
+    rows of the table that `drawn` names, joined where the columns are `ordered`; `draw` makes another one.
     """
 
     name: str
     title: str
     cells: Callable[[Scale], Sequence[Cell]] = lambda scale: ()
-    courses: Callable[[Scale], Sequence[Course]] = lambda scale: ()
+    lines: Callable[[Scale], Sequence[FigureLine]] = lambda scale: ()
     seeds: Mapping[Scale, int] = field(default_factory=lambda: {"small": 1, "paper": 3})
     scales: Mapping[Scale, str]
     remarks: tuple[str, ...] = ()
     draw: Callable[[Scene], None] | None = None
-    value: str = "accuracy"
+    value: str = ACCURACY
     drawn: str = "*"
+    ordered: bool = False
 
     @property
     def printed(self) -> Printed:

@@ -12,25 +12,26 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from fedveil.core.words import SEEDED
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.guarantee import SEEDED
 from fedveil.papers.attack_results import leak_path, stored_leak
 from fedveil.papers.planned_work import Plan
-from fedveil.papers.reproduction import Course, Leak, Scene, Shown
-from fedveil.papers.run_store import Bench
+from fedveil.papers.reproduction import ACCURACY, FigureLine, Leak, Scene, Shown
+from fedveil.papers.run_store import RunStore
 from fedveil.report.model.reproduction_notes import copies_notes, left_out_notes, shown_rows
-from fedveil.report.model.reproduction_tables import draw_courses, draw_table, guarantee_table, matrix, shortfalls
+from fedveil.report.model.reproduction_tables import guarantee_table, matrix, shortfalls
+from fedveil.report.plots.reproduction_figures import draw_quantities, draw_table
 from fedveil.report.terminal.run_tables import flat_csv, markdown_text
-from fedveil.runs.files import disk_errors, write_whole
-from fedveil.runs.manifest import maker, maker_words
+from fedveil.runs.manifest import maker, maker_line
 from fedveil.studies.series import Done
 
-SCALED = {"small": "on a small scale", "paper": "at the paper's scale"}
+SCALE_TITLES = {"small": "on a small scale", "paper": "at the paper's scale"}
 
 HIDDEN = ("digits", "certified")
 """What the table's writer needs and its reader does not."""
 
 
-Ran = tuple[Course, Sequence[Done]]
+Ran = tuple[FigureLine, Sequence[Done]]
 """A line, and those of its runs that are finished."""
 
 
@@ -44,7 +45,7 @@ class Request:
 
 
 def write_all(
-    out: Path, bench: Bench, plan: Plan, rows: list[dict[str, Any]], request: Request, page: Path | None
+    out: Path, store: RunStore, plan: Plan, rows: list[dict[str, Any]], request: Request, page: Path | None
 ) -> list[str]:
     """Write the files; returns the remarks that belong below the table."""
     with disk_errors(out):
@@ -53,10 +54,10 @@ def write_all(
     told = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
     write_whole(out / "table.csv", flat_csv([row | {"made": "; ".join(row["made"])} for row in told]).encode())
     picture = out / "picture.png"
-    courses = [(course, bench.runs(course.work, plan.seeds)) for course in plan.courses]
+    lines = [(line, store.runs(line.work, plan.seeds)) for line in plan.lines]
     shown = shown_rows(rows, request.named)
-    drawn = _draw(picture, bench, plan, shown, courses)
-    page_of = partial(page_text, plan, rows, request, notes, _makers(bench, shown, courses))
+    drawn = _draw(picture, store, plan, shown, lines)
+    page_of = partial(page_text, plan, rows, request, notes, _makers(store, shown, lines))
     write_whole(out / "table.md", page_of(picture.name if drawn else None).encode())
     if page is not None:
         beside = page.with_suffix(".png")
@@ -68,41 +69,44 @@ def write_all(
     return notes
 
 
-def _makers(bench: Bench, rows: Sequence[Mapping[str, Any]], courses: Sequence[Ran]) -> list[str]:
+def _makers(store: RunStore, rows: Sequence[Mapping[str, Any]], lines: Sequence[Ran]) -> list[str]:
     """The machines that made what is shown; what leaves no run behind is taken to be made on this one."""
     told = {maker for row in rows for maker in row["made"]}
-    told |= {bench.maker(done) for _, dones in courses for done in dones}
+    told |= {store.maker(done) for _, dones in lines for done in dones}
     if not told or any(row["runs"] and not row["made"] for row in rows):
-        told.add(maker_words(maker()))
+        told.add(maker_line(maker()))
     return sorted(told)
 
 
-def _draw(picture: Path, bench: Bench, plan: Plan, rows: Sequence[Mapping[str, Any]], courses: Sequence[Ran]) -> bool:
+def _draw(picture: Path, store: RunStore, plan: Plan, rows: Sequence[Mapping[str, Any]], lines: Sequence[Ran]) -> bool:
     declaration = plan.declaration
-    title = f"{declaration.title} ({SCALED[plan.scale]})"
+    title = f"{declaration.title} ({SCALE_TITLES[plan.scale]})"
     with disk_errors(picture):
         if declaration.draw is not None:
             shown = [
-                Shown(cell.row, cell.column, found, leak_path(bench, cell.work).with_suffix(".png"))
+                Shown(cell.row, cell.column, found, leak_path(store, cell.work).with_suffix(".png"))
                 for cell in plan.cells
-                if isinstance(cell.work, Leak) and (found := stored_leak(bench, cell.work)) is not None
+                if isinstance(cell.work, Leak) and (found := stored_leak(store, cell.work)) is not None
             ]
-            declaration.draw(Scene(picture, title, plan.scale, courses, shown, rows, bench.prepared_setting))
+            declaration.draw(Scene(picture, title, plan.scale, lines, shown, rows, store.prepared_setting))
             return picture.exists()
-        if any(dones for _, dones in courses):
-            draw_courses(picture, title, [line for course, dones in courses if dones for line in lines(course, dones)])
+        if any(dones for _, dones in lines):
+            draw_quantities(
+                picture, title, [points for line, dones in lines if dones for points in line_points(line, dones)]
+            )
             return True
         drawn = [row for row in rows if fnmatchcase(row["row"], declaration.drawn)]
         if not any(isinstance(row["ours"], int | float) for row in drawn):
             return False
-        draw_table(picture, title, declaration.value, drawn)
+        logarithmic = declaration.value != ACCURACY
+        draw_table(picture, title, declaration.value, drawn, ordered=declaration.ordered, logarithmic=logarithmic)
     return True
 
 
-def lines(course: Course, dones: Sequence[Done]) -> list[dict[str, Any]]:
-    """The course of every panel: mean and deviation over the runs, at the rounds that all of them tell."""
+def line_points(line: FigureLine, dones: Sequence[Done]) -> list[dict[str, Any]]:
+    """The line of every panel: mean and deviation over the runs, at the rounds that all of them tell."""
     found = []
-    for panel, read in course.panels.items():
+    for panel, read in line.panels.items():
         told = [
             {int(event["round"]) + 1: value for event in done.rounds if (value := read(event)) is not None}
             for done in dones
@@ -111,7 +115,7 @@ def lines(course: Course, dones: Sequence[Done]) -> list[dict[str, Any]]:
         several = [[one[round] for one in told] for round in shared]
         found.append(
             {
-                "name": course.name,
+                "name": line.name,
                 "panel": panel,
                 "rounds": shared,
                 "values": [fmean(values) for values in several],
@@ -140,8 +144,8 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> lis
         found.append("more was spent than promised where a round was repeated after an interruption")
     found += copies_notes(rows)
     if plan.trainings:
-        found.append(SEEDED)
-    if plan.scale == "paper" and declaration.value == "accuracy":
+        found.append(SEEDED.text)
+    if plan.scale == "paper" and declaration.value == ACCURACY:
         found += shortfalls([row for row in rows if row["place"] is not None])
     found += [f"the paper: {printed.note}"] if printed.note else []
     return [*found, *declaration.remarks]

@@ -9,17 +9,17 @@ from pathlib import Path
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
-from fedveil.papers.planned_work import EpsilonOf, digest, run_name, settle
+from fedveil.papers.planned_work import EpsilonOf, digest, run_name, spec_of
 from fedveil.papers.reproduction import Setting, Stated, Training
 from fedveil.runs.files import RunFiles
-from fedveil.runs.manifest import maker_words
+from fedveil.runs.manifest import maker_line
 from fedveil.runs.prepare import Prepared
 from fedveil.runs.run import resume
 from fedveil.studies.series import Done, Follower, loaded_for, prepared_with, round_events
 
 
 @dataclass(frozen=True)
-class Bench:
+class RunStore:
     """Where the runs are, and what reading them needs."""
 
     directory: Path
@@ -43,7 +43,7 @@ class Bench:
 
     def runs(self, work: Training, seeds: Sequence[int]) -> list[Done]:
         """Those of its runs that are finished and can be read."""
-        name = run_name(settle(work, self.epsilon_of))
+        name = run_name(spec_of(work, self.epsilon_of))
         found = []
         for path in (self.run_path(f"{name}-seed{seed}") for seed in seeds):
             if not RunFiles(path).result.exists():
@@ -57,14 +57,14 @@ class Bench:
     def maker(self, done: Done) -> str:
         """The machine and the versions that made a run, and the day on which it began, as it says itself."""
         files = RunFiles(self.run_path(done.name))
-        return maker_words(files.read_json(files.about))
+        return maker_line(files.read_json(files.manifest))
 
     def prepared_run(self, done: Done) -> Prepared:
         """By the run's own spec, whose noise is solved already where it was calibrated."""
         return prepared_with(resolve(RunFiles(self.run_path(done.name)).spec), None, self.loaded)
 
     def prepared_setting(self, work: Setting) -> Prepared:
-        spec = settle(work, self.epsilon_of)
+        spec = spec_of(work, self.epsilon_of)
         key = digest(spec)
         if key not in self.settings:
             self.settings[key] = prepared_with(spec, None, self.loaded)

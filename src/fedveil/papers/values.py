@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
+from fedveil.accounting.claims import claims
+from fedveil.accounting.plan import plan
 from fedveil.core.types import Unit, View
 from fedveil.papers.printed_tables import Value
-from fedveil.runs.account import claimed, promised
 from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
@@ -37,7 +38,7 @@ def uploads(done: Done, prepared: Prepared) -> Value:
 
 def milliseconds(done: Done, prepared: Prepared) -> Value:
     """Per local iteration of one client: the median round, without the first (start) and the last (evaluation)."""
-    method, records = prepared.spec.method, min(prepared.sites.population.records)
+    method, records = prepared.spec.method, min(prepared.context.population.records)
     steps = method.local_steps(records)
     timed = done.rounds[1:-1] or done.rounds
     return 1000 * median(float(event["seconds"]) / max(int(event["clients"]) * steps, 1) for event in timed)
@@ -47,11 +48,11 @@ def reaching(goal: float, key: str) -> Callable[[Done, Prepared], Value]:
     """After how many rounds `key` first reached the goal; in words how far it came where it did not."""
 
     def read(done: Done, prepared: Prepared) -> Value:
-        course = [(int(event["round"]) + 1, float(event[key])) for event in done.rounds if event.get(key) is not None]
-        found = next((rounds for rounds, value in course if value >= goal), None)
+        values = [(int(event["round"]) + 1, float(event[key])) for event in done.rounds if event.get(key) is not None]
+        found = next((rounds for rounds, value in values if value >= goal), None)
         if found is not None:
             return found
-        best = max((value for _, value in course), default=0.0)
+        best = max((value for _, value in values), default=0.0)
         return f"not reached in {len(done.rounds)} rounds (best {best:.4f})"
 
     return read
@@ -61,12 +62,12 @@ def after(rounds: int | None, key: str) -> Callable[[Done, Prepared], Value]:
     """`key` at the last evaluation up to `rounds` rounds; None: after the last."""
 
     def read(done: Done, prepared: Prepared) -> Value:
-        course = [
+        values = [
             float(event[key])
             for event in done.rounds
             if event.get(key) is not None and (rounds is None or event["round"] < rounds)
         ]
-        return course[-1] if course else "not evaluated"
+        return values[-1] if values else "not evaluated"
 
     return read
 
@@ -76,18 +77,14 @@ def after(rounds: int | None, key: str) -> Callable[[Done, Prepared], Value]:
 
 def verified_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:
     """What is promised, worst case over clients."""
-    return lambda prepared: promised(prepared, delta=prepared.spec.privacy.delta).of(unit, view).epsilon
+    return lambda prepared: plan(prepared.context).of(unit, view).epsilon
 
 
 def claimed_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:
     """What the paper's formula gives for this setting."""
 
     def read(prepared: Prepared) -> Value:
-        found = [
-            claim.epsilon
-            for claim in claimed(prepared, prepared.spec.privacy.delta)
-            if (claim.unit, claim.view) == (unit, view)
-        ]
+        found = [claim.epsilon for claim in claims(prepared.context) if (claim.unit, claim.view) == (unit, view)]
         return found[0] if found else "not claimed"
 
     return read

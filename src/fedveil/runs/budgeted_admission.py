@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
 from fedveil.accounting.budget import (
-    Budget,
     Costs,
     Spent,
     charge,
     check_kept,
-    costs_everybody,
+    crowd_of,
+    excludes,
     may_spend,
-    relations_differ,
     round_cost,
     rounds_left,
     spent_epsilon,
 )
-from fedveil.accounting.participation import Crowd, Round
+from fedveil.accounting.context import Budget, Context
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
-from fedveil.runs.terms import Terms
+from fedveil.ledger.store import LedgerRound
+
+Past = Iterable[tuple[int, Sequence[int]]]
+"""(round, cohort) of what counts against limits and budgets."""
+
+
+def admission_of(context: Context, past: Past) -> Limited | Budgeted:
+    """Who may still take part, by the limit of rounds and the budget, after what was spent before.
+
+    A budget that can't be kept is refused here.
+    """
+    if context.budget is not None:
+        return Budgeted(context, context.budget, past)
+    taken = Counter(client for _, cohort in past for client in cohort)
+    return Limited([taken[client] for client in range(context.population.clients)], context.limit)
 
 
 class Budgeted:
@@ -31,94 +45,59 @@ class Budgeted:
     client cannot pay any more, no further round runs, and nobody is ever left out alone.
     """
 
-    def __init__(self, terms: Terms, budget: Budget, past: Iterable[tuple[int, Sequence[int]]]) -> None:
-        self._method, self._population = terms.spec.method, terms.population
-        self._layers, self._budget = terms.layers, budget
-        limit, clients = self._method.cohort.most, self._population.clients
-        self._crowd = crowd_of(terms)
-        self._strict = terms.spec.privacy.strict
-        self._hidden = not excludes(terms)
-        self._limited = Limited([0] * clients, limit)
-        self._spent: list[Spent] = [None] * clients
+    def __init__(self, context: Context, budget: Budget, past: Past) -> None:
+        self._context, self._budget = context, budget
+        self._records = context.population.records
+        self._crowd = crowd_of(context)
+        self._hidden = not excludes(context)
+        self._limited = Limited([0] * len(self._records), context.limit)
+        self._spent: list[Spent] = [None] * len(self._records)
         self._cost = cache(self._round_cost)
-        most = max(self._population.records)
-        check_kept(self._round(0, most), most, budget, self._crowd, self._strict)
+        most = max(self._records)
+        check_kept(context.round(0, most), most, budget, self._crowd, context.strict)
         for round, cohort in past:
             self.took_part(round, cohort)
         if all(spent is None for spent in self._spent) and not self.candidates(0):
-            once = spent_epsilon(self._cost(0, min(self._population.records)), budget)
+            once = spent_epsilon(self._cost(0, min(self._records)), budget)
             raise FedveilError(
                 f"privacy.epsilon: not even one round fits into ε = {budget.epsilon:g}; a round costs ε = {once:.4g} of"
-                f" {budget.unit} × {budget.view}"
+                f" {budget.cell}"
             )
 
     def candidates(self, round: int) -> list[int]:
         able = cache(lambda spent, records: may_spend(spent, self._cost(round, records), self._budget))
-        paying = [able(spent, self._population.records[client]) for client, spent in enumerate(self._spent)]
+        paying = [able(spent, self._records[client]) for client, spent in enumerate(self._spent)]
         if self._hidden and not all(paying):
             return []
         return [client for client in self._limited.candidates(round) if paying[client]]
 
     def took_part(self, round: int, cohort: Sequence[int]) -> None:
         self._limited.took_part(round, cohort)
-        for client in range(self._population.clients) if self._hidden else cohort:
-            self._spent[client] = charge(self._spent[client], self._cost(round, self._population.records[client]))
+        for client in range(len(self._records)) if self._hidden else cohort:
+            self._spent[client] = charge(self._spent[client], self._cost(round, self._records[client]))
 
     def left(self, round: int) -> list[int]:
         """How many more rounds each client could pay for, at the price of `round`, and may take part in."""
         able = cache(lambda spent, records: rounds_left(spent, self._cost(round, records), self._budget))
-        paying = [able(spent, self._population.records[client]) for client, spent in enumerate(self._spent)]
+        paying = [able(spent, self._records[client]) for client, spent in enumerate(self._spent)]
         if self._hidden:
             paying = [min(paying)] * len(paying)
-        return [min(pair) for pair in zip(paying, self._limited.left(self._method.rounds), strict=True)]
-
-    def _round(self, round: int, records: int) -> Round:
-        declared = self._method.declare(round, records, self._layers, self._crowd.clients)
-        return Round(declared, self._method.cohort.at(round, self._method.rounds))
+        limits = self._limited.left(self._context.method.rounds)
+        return [min(pair) for pair in zip(paying, limits, strict=True)]
 
     def _round_cost(self, round: int, records: int) -> Costs:
         """Nothing at all where no noise bounds the round: then nobody can pay for it."""
-        return round_cost(self._round(round, records), records, self._budget, self._crowd, strict=self._strict)
+        declared = self._context.round(round, records)
+        return round_cost(declared, records, self._budget, self._crowd, strict=self._context.strict)
 
 
-def past_of(committed: Sequence[tuple[int, int, list[int]]], seeded: bool, done: int) -> list[tuple[int, list[int]]]:
-    """(round, cohort) of what counts against limits and budgets, from a ledger's (round, attempt, cohort).
+def past_of(rounds: Sequence[LedgerRound], seeded: bool, done: int) -> list[tuple[int, Sequence[int]]]:
+    """What counts against limits and budgets of the attempts in a ledger.
 
     A repeated round of an unseeded run draws its cohort and noise anew, so every attempt counts; a seeded run, which is
     not private, repeats the same round.
     """
-    past = [(round, cohort) for round, _, cohort in committed]
+    past = [(entry.round, entry.cohort) for entry in rounds]
     if seeded:
         past = list({round: (round, cohort) for round, cohort in past if round < done}.values())
-    return past
-
-
-def budget_of(terms: Terms) -> Budget | None:
-    """The budget that the spec asks for."""
-    privacy = terms.spec.privacy
-    return None if privacy.epsilon is None else Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
-
-
-def excludes(terms: Terms) -> bool:
-    """Whether the spec's budget may leave single clients out, so that no chance of the draw may be counted on.
-
-    Nor may it where rounds that count on it would not add up with the others. Cohorts grow or shrink all the way, so
-    the first and the last round tell.
-    """
-    budget, method, population = budget_of(terms), terms.spec.method, terms.population
-    if budget is None:
-        return False
-    crowd, records = Crowd.of(method, population.clients, method.cohort.most is not None), population.records[0]
-    first, last = (
-        Round(method.declare(round, records, terms.layers, population.clients), method.cohort.at(round, method.rounds))
-        for round in (0, method.rounds - 1)
-    )
-    everybody = all(costs_everybody(round, budget, crowd) for round in (first, last))
-    return not everybody or relations_differ(first, last, records, budget, crowd)
-
-
-def crowd_of(terms: Terms) -> Crowd:
-    """The spec's clients, as the accountant sees them."""
-    method = terms.spec.method
-    limited = method.cohort.most is not None or excludes(terms)
-    return Crowd.of(method, terms.population.clients, limited)
+    return list(past)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fedveil.accounting.context import Context
 from fedveil.config.spec import Spec
 from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.parts.cohorts import Everyone, FixedSize
-from fedveil.runs.terms import Terms
 
 NOISED = {
     ("example", "row"): "on each example's gradient, on the client",
@@ -24,11 +24,11 @@ DIVIDED = {
 }
 
 
-def clients_words(spec: Spec, terms: Terms | None) -> str:
+def clients_words(spec: Spec, context: Context | None) -> str:
     """Whose data: how many clients hold how many records, and whether the same ones."""
-    if terms is None:
+    if context is None:
         return f"{spec.data.clients:,} clients"
-    population, copies = terms.population, terms.copies
+    population, copies = context.population, context.copies
     low, high = min(population.records), max(population.records)
     each = f"{low:,} records each" if low == high else f"{low:,} to {high:,} records each"
     shared = "no record is held twice" if copies == 1 else f"up to {copies:,} clients hold the same record"

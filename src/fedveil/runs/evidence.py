@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.attacks.inversion.pictures import Tile
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
-from fedveil.report.model.run_facts import Attack, Theft
-from fedveil.runs.files import RunFiles, disk_errors, text_digest, write_whole
+from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts, Theft
+from fedveil.runs.files import RunFiles
 
 RESULT = "result.json"
 
@@ -43,13 +45,13 @@ def keep_audit(run: RunFiles, told: Mapping[str, Any]) -> Path:
     return path
 
 
-def read_attacks(run: RunFiles) -> tuple[list[Attack], list[str]]:
+def read_attacks(run: RunFiles) -> tuple[list[AttackFacts], list[str]]:
     """What was kept, oldest first, and in one line each what could not be read."""
     found, problems = [], []
     for path in sorted(run.attacks.glob(f"*/{RESULT}")):
         try:
-            told = _read(run, path)
-            found.append(Attack(told, tuple(_theft(path, shown) for shown in told.pop("records", []))))
+            table = _read(run, path)
+            found.append(AttackFacts.from_dict(table, [_theft(path, shown) for shown in table.get("records", [])]))
         except FedveilError as error:
             problems.append(run.shortened(error))
         except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -67,14 +69,16 @@ def _beside(path: Path, name: str) -> bytes:
     return (path.parent / Path(name).name).read_bytes()
 
 
-def read_audits(run: RunFiles) -> tuple[list[dict[str, Any]], list[str]]:
+def read_audits(run: RunFiles) -> tuple[list[AuditFacts], list[str]]:
     """What was kept, oldest first, and in one line each what could not be read."""
     found, problems = [], []
     for path in sorted(run.audits.glob("*.json")):
         try:
-            found.append(_read(run, path))
+            found.append(AuditFacts.from_dict(_read(run, path)))
         except FedveilError as error:
             problems.append(run.shortened(error))
+        except (KeyError, TypeError, ValueError) as error:
+            problems.append(f"{path.name}: what the audit left is not of this version ({error!r})")
     return found, problems
 
 

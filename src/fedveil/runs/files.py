@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,46 +15,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fedveil.core.errors import FedveilError
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.engine.server import ServerState
 
-FORMAT = 1
-"""The version of the run directory; a newer one is refused."""
+FORMAT = 2
+"""The version of the run directory that is written."""
 
-
-@contextmanager
-def disk_errors(where: Path) -> Iterator[None]:
-    """A full disk or a missing permission, said in one line."""
-    try:
-        yield
-    except OSError as error:
-        raise FedveilError(f"{error.filename or where}: {error.strerror or error}") from error
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader (or a crash) sees the old one or the new one, and sync it to the disk."""
-    if not path.parent.is_dir():
-        raise FedveilError(f"{path}: there is no directory {path.parent}")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with disk_errors(path):
-        try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-            _sync_directory(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+READABLE = (1, 2)
+"""The versions that can be read. Format 1 (fedveil 0.1) had another ledger, to which nothing is added any more."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +38,7 @@ class RunFiles:
         return self.directory / "spec.toml"
 
     @property
-    def about(self) -> Path:
+    def manifest(self) -> Path:
         return self.directory / "run.json"
 
     @property
@@ -109,20 +77,20 @@ class RunFiles:
         """Make the directory; refuse one that already holds something."""
         with disk_errors(self.directory):
             if self.directory.exists() and not self.directory.is_dir():
-                raise FedveilError(f"{self.directory}: is a file, not a directory; choose another --out")
+                raise ArgumentError("out", f"{self.directory} is a file, not a directory; choose another")
             if self.directory.exists() and any(self.directory.iterdir()):
-                raise FedveilError(f"{self.directory}: already exists and is not empty; choose another --out")
+                raise ArgumentError("out", f"{self.directory} already exists and is not empty; choose another")
             self.checkpoints.mkdir(parents=True)  # of two that begin here at once, one fails
 
     def check(self) -> None:
         """Refuse what is not a run directory, or one that a newer version made."""
-        if not self.about.is_file() or not self.spec.is_file():
+        if not self.manifest.is_file() or not self.spec.is_file():
             raise FedveilError(f"{self.directory}: not a run directory (run.json or spec.toml is missing)")
-        about = self.read_json(self.about)
-        if about.get("format") != FORMAT:
+        manifest = self.read_json(self.manifest)
+        if manifest.get("format") not in READABLE:
             raise FedveilError(
-                f"{self.directory}: made by fedveil {about.get('fedveil', 'of another version')} in format"
-                f" {about.get('format')}; this version reads format {FORMAT}"
+                f"{self.directory}: made by fedveil {manifest.get('fedveil', 'of another version')} in format"
+                f" {manifest.get('format')}; this version reads formats {' and '.join(map(str, READABLE))}"
             )
 
     def read_json(self, path: Path) -> dict[str, Any]:
@@ -147,7 +115,7 @@ class RunFiles:
 
     def initial(self) -> int | None:
         """The seed of the run's network, so that what is never trained stays what it was; older runs lack it."""
-        seed = self.read_json(self.about).get("initial")
+        seed = self.read_json(self.manifest).get("initial")
         return seed if isinstance(seed, int) else None
 
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
@@ -231,16 +199,11 @@ class RunFiles:
 def run_of(source: object, overrides: Mapping[str, Any] | None = None) -> RunFiles | None:
     """The run directory that a source names, if it does. A run can't be told other settings."""
     files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
-    if files is None or not files.about.is_file():
+    if files is None or not files.manifest.is_file():
         return None
     if overrides:
         raise FedveilError(f"{source}: a run is what it is; for its settings with changes give its spec.toml")
     return files
-
-
-def text_digest(text: str) -> str:
-    """Tells one text from any other, and not what it says."""
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

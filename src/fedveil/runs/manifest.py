@@ -1,34 +1,41 @@
-"""What `run.json` says of a run: who made it, when, with what, and the terms of its guarantees."""
+"""What `run.json` says of a run: who made it, when, with what, and the context of its guarantees.
+
+With the context in it, an account of a run needs neither its records nor its network.
+"""
 
 from __future__ import annotations
 
 import datetime
+import json
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import groupby
 from typing import Any
 
 import torch
 
+from fedveil.accounting.context import Context
+from fedveil.config.spec import Spec
+from fedveil.core.types import Population
 from fedveil.runs.files import FORMAT
 from fedveil.runs.prepare import Prepared
-from fedveil.runs.terms import to_record
 from fedveil.runtimes.local import usable_cores
 
 
-def about(prepared: Prepared) -> dict[str, Any]:
+def manifest(prepared: Prepared) -> dict[str, Any]:
     """Written once, when the run begins."""
     return {
         "format": FORMAT,
         **maker(),
         "dp_accounting": version("dp-accounting"),
-        "randomness": "seeded: not private" if prepared.seeded else "keyed from the operating system",
+        "randomness": "seeded: not private" if prepared.context.seeded else "keyed from the operating system",
         "initial": prepared.initial,  # as public as the first model is; says nothing of the key it was drawn with
         "calibrated": prepared.calibrated,
         "parameters": prepared.layout.size,
         "validation": len(prepared.dataset.validation),
         "data": prepared.dataset.description,
-        "terms": to_record(prepared),
+        "terms": context_record(prepared.context),
     }
 
 
@@ -43,8 +50,42 @@ def maker() -> dict[str, str]:
     }
 
 
-def maker_words(told: Mapping[str, Any]) -> str:
-    """In one line, as far as it is told."""
+def maker_line(made: Mapping[str, Any]) -> str:
+    """Machine, versions and day in one line, as far as they are known."""
     names = {"machine": "", "python": "Python ", "torch": "PyTorch ", "fedveil": "fedveil "}
-    found = [f"{name}{told[key]}" for key, name in names.items() if key in told]
-    return ", ".join([*found, str(told.get("created", "at an unknown time"))[:10]])
+    known = [f"{name}{made[key]}" for key, name in names.items() if key in made]
+    return ", ".join([*known, str(made.get("created", "at an unknown time"))[:10]])
+
+
+# The context beside the spec
+
+
+def context_record(context: Context) -> dict[str, Any]:
+    """What a context adds to its spec, ready for JSON; equal neighbours are counted: `[[records, clients], …]`."""
+    runs = [[records, len(list(alike))] for records, alike in groupby(context.population.records)]
+    return {
+        "records_of_clients": runs,
+        "layers": context.layers,
+        "copies": context.copies,
+        "seeded": context.seeded,
+    }
+
+
+def pinned_context(context: Context) -> str:
+    """What the ledger holds a run to."""
+    return json.dumps(context_record(context))
+
+
+def read_context(spec: Spec, record: Any) -> Context | None:
+    """The context that `context_record` wrote; None where it is missing or makes no sense."""
+    try:
+        runs = [(int(records), int(clients)) for records, clients in record["records_of_clients"]]
+        layers, copies, seeded = int(record["layers"]), int(record["copies"]), record["seeded"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    counted = sum(clients for _, clients in runs)
+    sound = counted == spec.data.clients and all(records > 0 and clients > 0 for records, clients in runs)
+    if not sound or layers < 1 or copies < 1 or not isinstance(seeded, bool):
+        return None
+    records = tuple(size for size, clients in runs for _ in range(clients))
+    return spec.context(Population(records), layers, copies=copies, seeded=seeded)

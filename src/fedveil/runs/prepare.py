@@ -6,58 +6,81 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from fedveil.accounting.budget import Budget
 from fedveil.accounting.calibrate import calibrate
+from fedveil.accounting.context import Context
 from fedveil.config.spec import DataSpec, Spec
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
-from fedveil.core.types import Population
 from fedveil.data.dataset import Dataset, load, official_split
 from fedveil.data.partitions import Partition, make_partition
+from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import CohortMedian
-from fedveil.mechanisms.clip import Clip
 from fedveil.models.registry import build
-from fedveil.runs.budgeted_admission import excludes
-from fedveil.runtimes.local import Job
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key of the spec that runs with another value than the one that was given, and why."""
+
+    key: str
+    before: object
+    after: object
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.key} = {self.after:.6g} (it was {self.before}): {self.reason}"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that could start now."""
+    """A run that could start now: `job` is the training that `spec`, the spec that runs, describes."""
 
     spec: Spec
     dataset: Dataset
     partition: Partition
-    sites: Sites
-    model: nn.Module
-    layout: Layout
-    streams: Streams
+    job: Job
     initial: int  # the seed of the model's first weights, also of those that are never trained
-    calibrated: bool = False  # whether the spec's noise was solved for here
+    changes: tuple[Change, ...] = ()  # what was changed in the spec that was given
+
+    def with_spec(self, spec: Spec) -> Prepared:
+        """The same records and network under another spec of the same run."""
+        return replace(self, spec=spec, job=replace(self.job, method=spec.method))
+
+    def with_sites(self, sites: Sites) -> Prepared:
+        """The same training on other records."""
+        return replace(self, job=replace(self.job, sites=sites))
 
     @property
-    def population(self) -> Population:
-        return self.sites.population
+    def sites(self) -> Sites:
+        return self.job.sites
 
     @property
-    def layers(self) -> int:
-        return self.layout.group_count
+    def model(self) -> nn.Module:
+        return self.job.model
 
     @property
-    def copies(self) -> int:
-        return self.partition.max_copies
+    def layout(self) -> Layout:
+        return self.job.layout
 
     @property
-    def seeded(self) -> bool:
-        return self.streams.seeded
+    def streams(self) -> Streams:
+        return self.job.streams
 
     @property
-    def job(self) -> Job:
-        tests = self.partition.tests if self.spec.data.test else ()
-        return Job(self.spec.method, self.model, self.sites, self.dataset.validation, self.streams, tests)
+    def context(self) -> Context:
+        """What the accountant must know of it."""
+        copies = self.partition.max_copies
+        return self.spec.context(
+            self.sites.population, self.layout.group_count, copies=copies, seeded=self.streams.seeded
+        )
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the spec's noise was solved for here."""
+        return bool(self.changes)
 
     def initial_state(self) -> ServerState:
         return initial_state(self.spec.method, self.layout.vector(self.model))
@@ -93,25 +116,30 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
     model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
-    layout = Layout.of(model)
-    prepared = Prepared(spec, dataset, partition, sites, model, layout, streams, initial)
-    return replace(prepared, spec=_calibrated(prepared), calibrated=spec.privacy.calibrate)
+    _check_strict(spec)
+    layers, copies = Layout.of(model).group_count, partition.max_copies
+    spec, changes = _calibrated(spec, spec.context(sites.population, layers, copies=copies))
+    tests = partition.tests if spec.data.test else ()
+    job = Job(spec.method, model, sites, dataset.validation, streams, tests)
+    return Prepared(spec, dataset, partition, job, initial, changes)
 
 
-def _calibrated(prepared: Prepared) -> Spec:
-    """The spec with the noise that its budget needs, where it asks for that."""
-    spec, privacy = prepared.spec, prepared.spec.privacy
-    if privacy.strict and spec.method.adaptive_clip is not None and _median(spec.method.adaptive_clip):
+def _check_strict(spec: Spec) -> None:
+    clip = spec.method.adaptive_clip
+    if spec.privacy.strict and clip is not None and isinstance(clip.bound, CohortMedian):
         raise FedveilError(
             "privacy.strict: the clipping bound is the median of the cohort's norms, read without noise, so nothing can"
             " be promised; use the bound of geyer-private (a noisy quantile) instead"
         )
-    if not privacy.calibrate or privacy.epsilon is None:
-        return spec
-    target = Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
-    found = calibrate(spec.method, prepared.population, prepared.layers, target, excluding=excludes(prepared))
-    return replace(spec, method=found.method, privacy=replace(privacy, calibrate=False))
 
 
-def _median(clip: Clip) -> bool:
-    return isinstance(clip.bound, CohortMedian)
+def _calibrated(spec: Spec, context: Context) -> tuple[Spec, tuple[Change, ...]]:
+    """The spec with the noise that its budget needs, where it asks for that, and what that changed."""
+    target = spec.privacy.budget
+    if not spec.privacy.calibrate or target is None:
+        return spec, ()
+    solved = calibrate(context, target)
+    (before,) = spec.method.mechanisms.values()
+    reason = f"solved for ε = {target.epsilon:g} of {target.cell} at δ = {target.delta:g}"
+    changed = replace(spec, method=solved.method, privacy=replace(spec.privacy, calibrate=False))
+    return changed, (Change(solved.key, before.sigma, solved.value, reason),)

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedveil.accounting.context import Context
 from fedveil.config.spec import Spec, resolve
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Receipt
-from fedveil.ledger.store import Ledger, LedgerBusy, LedgerChanged
-from fedveil.report.model.run_facts import Status
+from fedveil.core.types import Charge
+from fedveil.data.dataset import Dataset
+from fedveil.ledger.store import Ledger, LedgerBusy, LedgerChanged, LedgerRound, LedgerUnusable, Pin
+from fedveil.report.model.run_facts import RunState, Status
 from fedveil.runs.files import RunFiles
+from fedveil.runs.manifest import pinned_context, read_context
 from fedveil.runs.prepare import prepare
-from fedveil.runs.terms import Terms, from_record, pinned
 
 UNKNOWN = (
     "what was spent, and by whom, is not known, and what was promised is shown as spec and run.json say it, unchecked"
@@ -26,12 +28,17 @@ UNKNOWN = (
 class Book:
     """What the ledger holds."""
 
-    rounds: list[tuple[int, int, list[int]]]  # round, attempt, cohort
-    receipts: list[Receipt]
+    rounds: list[LedgerRound]
+    charges: list[Charge]
+
+    @property
+    def attempts(self) -> list[int]:
+        """The rounds that were begun, a repeated one as often as it was."""
+        return [entry.round for entry in self.rounds]
 
     @property
     def begun(self) -> int:
-        return 1 + max((round for round, _, _ in self.rounds), default=-1)
+        return 1 + max(self.attempts, default=-1)
 
 
 @dataclass
@@ -41,13 +48,13 @@ class Reading:
     files: RunFiles
     spec: Spec
     spec_text: str
-    about: Mapping[str, Any] = field(default_factory=dict)
-    terms: Terms | None = None
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    context: Context | None = None
     book: Book | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
     result: Mapping[str, Any] | None = None
     running: bool = False
-    changed: bool = False  # spec or terms are not those that the run began with
+    changed: bool = False  # spec or context are not those that the run began with
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -61,9 +68,9 @@ class Reading:
     @property
     def status(self) -> Status:
         ended = self.files.result.exists()  # written last, readable or not
-        state = "finished" if ended else "running" if self.running else "unfinished"
+        state: RunState = "finished" if ended else "running" if self.running else "unfinished"
         begun = None if self.book is None else self.book.begun
-        repeated = 0 if self.book is None else len(self.book.rounds) - len({round for round, _, _ in self.book.rounds})
+        repeated = 0 if self.book is None else len(self.book.rounds) - len(set(self.book.attempts))
         return Status(state, self.published, self.spec.method.rounds, begun, repeated)
 
 
@@ -74,14 +81,14 @@ def read_run(directory: Path) -> Reading:
         raise FedveilError(f"{directory}: not a run directory (spec.toml is missing)")
     spec = resolve(files.spec)
     found = Reading(files, spec, files.read_spec())
-    if files.about.is_file():
+    if files.manifest.is_file():
         files.check()  # another format is not guessed at
-        found.about = files.read_json(files.about)
+        found.manifest = files.read_json(files.manifest)
     else:
         found.problems.append("run.json is missing: versions and the beginning of the run are not known")
     _read_result(found)
     _read_events(found)
-    _read_terms(found)
+    _read_context(found)
     _read_ledger(found)
     return found
 
@@ -115,13 +122,13 @@ def _read_events(found: Reading) -> None:
         found.problems.append(f"events.jsonl: {lines - len(events)} of {lines} lines can't be read and were left out")
 
 
-def _read_terms(found: Reading) -> None:
+def _read_context(found: Reading) -> None:
     """From what the run wrote down; else from the data set itself, if that is here."""
-    found.terms = from_record(found.spec, found.about.get("terms"))
-    if found.terms is not None:
+    found.context = read_context(found.spec, found.manifest.get("terms"))
+    if found.context is not None:
         return
     try:
-        found.terms = prepare(found.spec)
+        found.context = prepare(found.spec).context
     except FedveilError as error:
         found.problems.append(f"who holds how many records is not known, so no guarantee can be computed ({error})")
 
@@ -134,17 +141,17 @@ def _read_ledger(found: Reading) -> None:
         return
     try:
         with Ledger(files.ledger) as ledger:
-            ledger.check(found.spec_text)
-            if found.terms is not None:
-                ledger.check(pinned(found.terms), "terms")
+            ledger.check(Pin.SPEC, found.spec_text)
+            if found.context is not None:
+                ledger.check(Pin.CONTEXT, pinned_context(found.context))
             ledger.check_covers(found.published)
-            found.book = Book(ledger.rounds(), ledger.receipts())
+            found.book = Book(ledger.rounds(), ledger.charges())
     except LedgerBusy:
         found.running = True
         found.problems.append(f"the ledger is in use: {UNKNOWN}")
-    except FedveilError as error:
+    except (LedgerChanged, LedgerUnusable) as error:
         found.changed = isinstance(error, LedgerChanged)
-        found.problems.append(found.files.shortened(error).removesuffix("; the run can't go on"))
+        found.problems.append(f"{files.ledger.name}: {error.problem}")
 
 
 def _checkpointed(files: RunFiles) -> int | None:
@@ -153,3 +160,10 @@ def _checkpointed(files: RunFiles) -> int | None:
         return files.published_rounds() if any(files.checkpoints.glob("round-*.safetensors")) else None
     except (OSError, ValueError):
         return None
+
+
+def check_records(files: RunFiles, dataset: Dataset) -> None:
+    """Refuse records other than those that a run began with."""
+    if files.ledger.is_file():
+        with Ledger(files.ledger) as ledger:
+            ledger.check(Pin.RECORDS, dataset.fingerprint)

@@ -6,37 +6,40 @@ import datetime
 import secrets
 import shlex
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedveil.accounting.table import Table
-from fedveil.config.spec import Spec, resolve
+from fedveil.accounting.context import Context
+from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.table import Table, exceeded
+from fedveil.config.merge import without
+from fedveil.config.spec import Source, Spec, resolve
+from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Receipt
-from fedveil.core.words import NOBODY_LEFT
+from fedveil.core.guarantee import Guarantee
+from fedveil.core.types import Charge, Unit, View
 from fedveil.data.dataset import Dataset
-from fedveil.data.sources import CATALOGUE
+from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
-from fedveil.engine.admission import Admission, Limited
+from fedveil.engine.admission import Admission
 from fedveil.engine.batched import Evaluation
-from fedveil.engine.loop import Closed
+from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
-from fedveil.ledger.store import Ledger
+from fedveil.ledger.store import Ledger, Pin
 from fedveil.parts.personal import Shared
+from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.terminal.guarantee_lines import table_lines
-from fedveil.report.terminal.run_progress import Reporter, Silent
-from fedveil.runs.account import cells, check_promise, promised, spent
-from fedveil.runs.budgeted_admission import Budgeted, budget_of, past_of
-from fedveil.runs.files import RunFiles, disk_errors, write_whole
-from fedveil.runs.manifest import about
+from fedveil.report.terminal.run_progress import Reporter, SilentReporter
+from fedveil.runs.budgeted_admission import admission_of, past_of
+from fedveil.runs.files import RunFiles
+from fedveil.runs.manifest import manifest, pinned_context
 from fedveil.runs.prepare import Prepared, prepare
-from fedveil.runs.terms import pinned
-from fedveil.runtimes.local import LocalRuntime
+from fedveil.runtimes.local import on_this_machine
 
 
 @dataclass(frozen=True)
@@ -53,18 +56,29 @@ class Result:
     seeded: bool
     receipts: int
     rejected: int
-    guarantees: list[dict[str, Any]]  # what was spent, cell by cell
+    guarantees: tuple[Guarantee, ...]  # what was spent, cell by cell
     own_accuracy: float | None = None  # mean over clients: the global model on a client's own test set
     personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
     sent_bytes: int = 0  # by all clients together
     saved_bytes: int = 0  # by sending only part of the updates
 
+    def of(self, unit: Unit, view: View) -> Guarantee:
+        """What was spent in one cell."""
+        return next(cell for cell in self.guarantees if (cell.unit, cell.view) == (unit, view))
+
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "run": str(self.run)}
+        table = {field.name: getattr(self, field.name) for field in fields(self)}
+        return table | {"run": str(self.run), "guarantees": [cell.to_dict() for cell in self.guarantees]}
+
+    @staticmethod
+    def from_dict(table: Mapping[str, Any], run: Path) -> Result:
+        """What `to_dict` made; KeyError, TypeError or ValueError for anything else."""
+        cells = tuple(Guarantee.from_dict(cell) for cell in table["guarantees"])
+        return Result(**{**table, "run": run, "guarantees": cells})
 
 
 def run(
-    source: str | Path | Mapping[str, Any] | Spec = "fed-cdp",
+    source: Source = "fed-cdp",
     overrides: Mapping[str, Any] | None = None,
     *,
     rounds: int | None = None,
@@ -74,27 +88,26 @@ def run(
     chunk: int | None = None,
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
+    runtime: MakeRuntime | None = None,
 ) -> Result:
     """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
 
     `rounds` and `seed` are short for the overrides `stop.rounds` and `seed`.
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
+    `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
     """
-    told = dict(overrides or {})
-    told |= {} if rounds is None else {"stop.rounds": rounds}
-    told |= {} if seed is None else {"seed": seed}
-    told |= {} if dataset is None else {"data.name": dataset.name}  # settings of a named data set are not for it
-    prepared = prepare(resolve(source.to_dict() if isinstance(source, Spec) else source, told), dataset)
-    spec = prepared.spec
-    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
-    budget = budget_of(prepared)
-    if budget is not None:
-        Budgeted(prepared, budget, [])  # what can't be kept is refused before there is a run of it
-    files = RunFiles(Path(out) if out is not None else _new_directory(spec))
+    settings = dict(overrides or {})
+    settings |= {} if rounds is None else {"stop.rounds": rounds}
+    settings |= {} if seed is None else {"seed": seed}
+    settings |= {} if dataset is None else {"data.name": dataset.name}  # those of a named data set are not for it
+    prepared = prepare(resolve(source, settings), dataset)
+    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
+    admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
+    files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
     files.create()
-    write_whole(files.spec, spec.to_toml().encode())
-    files.write_json(files.about, about(prepared))
-    return _train(prepared, files, runtime, reporter or Silent())
+    write_whole(files.spec, prepared.spec.to_toml().encode())
+    files.write_json(files.manifest, manifest(prepared))
+    return _train(prepared, files, training, reporter or SilentReporter(), admission)
 
 
 def resume(
@@ -104,6 +117,7 @@ def resume(
     chunk: int | None = None,
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
+    runtime: MakeRuntime | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
     files = RunFiles(Path(directory))
@@ -111,17 +125,24 @@ def resume(
     if files.result.exists():
         return _stored_result(files, dataset)
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
-    runtime = LocalRuntime(prepared.job.precomputed(), workers, chunk)
-    return _train(prepared, files, runtime, reporter or Silent())
+    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
+    return _train(prepared, files, training, reporter or SilentReporter())
 
 
-def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter: Reporter) -> Result:
+def _train(
+    prepared: Prepared,
+    files: RunFiles,
+    training: AbstractContextManager[Runtime],
+    reporter: Reporter,
+    admission: Admission | None = None,
+) -> Result:
+    """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
-        with Ledger(files.ledger) as ledger, runtime:
-            ledger.pin(files.read_spec())
-            ledger.pin(pinned(prepared), "terms")
-            ledger.pin(prepared.dataset.fingerprint, "records")
-            return _train_rounds(prepared, files, ledger, runtime, reporter)
+        with Ledger(files.ledger) as ledger, training as runtime:
+            ledger.pin(Pin.SPEC, files.read_spec())
+            ledger.pin(Pin.CONTEXT, pinned_context(prepared.context))
+            ledger.pin(Pin.RECORDS, prepared.dataset.fingerprint)
+            return _train_rounds(prepared, files, ledger, runtime, reporter, admission)
     except KeyboardInterrupt:
         reporter.note(f"what was published is safe; go on with: {_resume_words(prepared.spec, files)}")
         raise
@@ -129,15 +150,20 @@ def _train(prepared: Prepared, files: RunFiles, runtime: LocalRuntime, reporter:
 
 def _resume_words(spec: Spec, files: RunFiles) -> str:
     """The command that goes on; records of one's own can only be given from Python."""
-    if spec.data.name in CATALOGUE:
+    if spec.data.name in SETS:
         return shlex.join(["fedveil", "resume", str(files.directory)])
     return f"fedveil.resume('{files.directory}', dataset=…)"
 
 
 def _train_rounds(
-    prepared: Prepared, files: RunFiles, ledger: Ledger, runtime: LocalRuntime, reporter: Reporter
+    prepared: Prepared,
+    files: RunFiles,
+    ledger: Ledger,
+    runtime: Runtime,
+    reporter: Reporter,
+    admission: Admission | None,
 ) -> Result:
-    spec, method = prepared.spec, prepared.spec.method
+    spec, method, context = prepared.spec, prepared.spec.method, prepared.context
     state = files.load_checkpoint(prepared.layout)
     if state is None:
         state = prepared.initial_state()
@@ -146,20 +172,23 @@ def _train_rounds(
     files.trim_events(state.round)
     personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
-    promise = promised(prepared, delta=spec.privacy.delta)
-    reporter.note("\n".join(table_lines("promised", cells(promise))))
+    for change in prepared.changes:
+        reporter.note(str(change))
+    promise = plan(context)
+    reporter.note("\n".join(table_lines("promised", promise.guarantees)))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
-    population = prepared.sites.population
+    if admission is None:
+        admission = admission_of(context, past_of(ledger.rounds(), context.seeded, state.round))
     for closed in loop.rounds(
         method,
         state,
-        population,
+        context.population,
         prepared.layout,
         runtime,
         prepared.streams,
-        admission=_admission(prepared, ledger, state),
-        pay=lambda state, cohort: ledger.commit(state.round, cohort, _declared(prepared, state, cohort)),
+        admission=admission,
+        pay=lambda state, cohort: ledger.charge(state.round, cohort, _charges(context, state, cohort)),
         personal=personal,
     ):
         state = closed.state
@@ -167,16 +196,16 @@ def _train_rounds(
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
             event |= _evaluated(prepared, runtime.evaluate(state), personal)
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
-        # The order matters. The round was paid for before its clients heard of it; now it is confirmed, noted and
-        # published. After a crash anywhere, the ledger claims at least what anybody has seen.
-        ledger.confirm(closed.round, closed.receipts)
+        # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
+        # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
+        ledger.execute(closed.round, closed.receipts)
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
         if personal is not None:
             personal.forget()
         _report(reporter, event, method.rounds)
     if state.round < method.rounds:
-        reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {NOBODY_LEFT}")
+        reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
     return _finish(prepared, files, ledger, state, _evaluated(prepared, runtime.evaluate(state), personal), promise)
 
 
@@ -201,42 +230,30 @@ def _evaluated(prepared: Prepared, evaluation: Evaluation, personal: PersonalMod
     return found
 
 
-def _declared(prepared: Prepared, state: ServerState, cohort: Sequence[int]) -> list[Receipt]:
-    """What the coming round will do to its cohort, not yet confirmed."""
-    population, layers = prepared.sites.population, prepared.layout.group_count
+def _charges(context: Context, state: ServerState, cohort: Sequence[int]) -> list[Charge]:
+    """What the coming round will do to its cohort."""
+    population = context.population
     declare = cache(
-        lambda records: prepared.spec.method.declare(state.round, records, layers, population.clients, state.bound)
+        lambda records: context.method.declare(state.round, records, context.layers, population.clients, state.bound)
     )
     return [
-        Receipt(state.round, client, declaration, confirmed=False, draws=0)
-        for client in cohort
-        for declaration in declare(population.records[client])
+        Charge(state.round, client, declared) for client in cohort for declared in declare(population.records[client])
     ]
-
-
-def _admission(prepared: Prepared, ledger: Ledger, state: ServerState) -> Admission:
-    """Limits and budget, with what was spent before."""
-    past = past_of(ledger.rounds(), prepared.seeded, state.round)
-    budget, method = budget_of(prepared), prepared.spec.method
-    if budget is not None:
-        return Budgeted(prepared, budget, past)
-    taken = Counter(client for _, cohort in past for client in cohort)
-    return Limited([taken[client] for client in range(prepared.sites.population.clients)], method.cohort.most)
 
 
 def _stored_result(files: RunFiles, dataset: Dataset | None) -> Result:
     """What a finished run said at its end, if it is still the run that it was."""
     if files.ledger.is_file():
         with Ledger(files.ledger) as ledger:
-            ledger.check(files.read_spec())
+            ledger.check(Pin.SPEC, files.read_spec())
             if dataset is not None:
-                ledger.check(dataset.fingerprint, "records")
+                ledger.check(Pin.RECORDS, dataset.fingerprint)
     again = ""
     if any(files.checkpoints.glob("round-*.safetensors")):
         again = f"; remove it, and it is made again from the last round: {_resume_words(resolve(files.spec), files)}"
     try:
-        return Result(**{**files.read_json(files.result), "run": files.directory})
-    except TypeError:
+        return Result.from_dict(files.read_json(files.result), files.directory)
+    except (KeyError, TypeError, ValueError):
         raise FedveilError(f"{files.result}: not a result of this version{again}") from None
     except FedveilError as error:
         raise FedveilError(f"{error}{again}") from None
@@ -250,12 +267,12 @@ def _finish(
     evaluation: Mapping[str, float],
     promise: Table,
 ) -> Result:
-    delta = prepared.spec.privacy.delta
-    published = [receipt for receipt in ledger.receipts(published=True) if receipt.round < state.round]
-    check_promise(promise, spent(prepared, published, state.round, delta))
+    context = prepared.context
+    published = [receipt for receipt in ledger.receipts() if receipt.round < state.round]
+    _check_promise(promise, replay(context, [receipt.charge for receipt in published], state.round))
     # A round that was paid for but never published, after which nobody could pay again, is spent all the same.
-    attempts = [round for round, _, _ in ledger.rounds()]
-    total = spent(prepared, ledger.receipts(), 1 + max(attempts, default=-1), delta, attempts=attempts)
+    attempts = [entry.round for entry in ledger.rounds()]
+    total = replay(context, ledger.charges(), 1 + max(attempts, default=-1), attempts=attempts)
     events = [event for event in files.read_events() if event["event"] == "round"]
     result = Result(
         run=files.directory,
@@ -272,14 +289,19 @@ def _finish(
         seeded=prepared.streams.seeded,
         receipts=len(published),
         rejected=sum(event["rejected"] for event in events),
-        guarantees=cells(total),
+        guarantees=total.guarantees,
     )
     files.save_model(state.parameters, prepared.layout, prepared.model)
     files.append_event({"event": "end"})
-    told = result.to_dict()
-    del told["run"]  # a directory can be moved
-    files.write_json(files.result, told)
+    files.write_json(files.result, without(result.to_dict(), "run"))  # a directory can be moved
     return result
+
+
+def _check_promise(promise: Table, published: Table) -> None:
+    """A run that spent more than it promised must not end as if nothing had happened."""
+    broken = exceeded(promise, published)
+    if broken:
+        raise FedveilError(f"more was spent than promised: {'; '.join(broken)}")
 
 
 def _event(closed: Closed) -> dict[str, Any]:

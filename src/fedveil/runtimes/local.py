@@ -13,28 +13,30 @@ import queue
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fedveil.core.errors import FedveilError
-from fedveil.core.streams import Streams
 from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
-from fedveil.engine.client import Broadcast, Uploads
+from fedveil.engine.client import Broadcast, Upload
+from fedveil.engine.job import Job
+from fedveil.engine.loop import MakeRuntime
 from fedveil.engine.personal_models import Starts
 from fedveil.engine.server import ServerState
-from fedveil.engine.sites import Sites
-from fedveil.method import Method
 from fedveil.models.features import FixedFeatures
 from fedveil.models.registry import fixed_part
+from fedveil.runtimes.messages import send
 
 FEATURE_SLICE = 250
 """Records whose fixed features are computed at a time: fixed, so that they are the same bits on any number of cores."""
@@ -43,28 +45,19 @@ WORKERS_PER_CORE = 8
 """More of them are refused: each is an interpreter with a copy of the records."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """What a process needs to become a worker."""
+def on_this_machine(workers: int | None = None, chunk: int | None = None) -> MakeRuntime:
+    """Runtimes with this many workers (one per core), so many clients at a time (as many as is fastest)."""
+    return lambda job: LocalRuntime(precomputed(job), workers, chunk)
 
-    method: Method
-    model: nn.Module
-    sites: Sites
-    validation: Examples
-    streams: Streams
-    tests: tuple[Tensor, ...] = ()
 
-    def precomputed(self) -> Job:
-        """The same training, with the part of the network that is never trained computed once for every record."""
-        parts = fixed_part(self.model)
-        if parts is None:
-            return self
-        features, rest = parts
-        sites = replace(self.sites, examples=_featured(self.sites.examples, features))
-        return replace(self, model=rest, sites=sites, validation=_featured(self.validation, features))
-
-    def engine(self) -> Engine:
-        return Engine(self.method, self.model, self.sites, self.validation, self.streams, tests=self.tests)
+def precomputed(job: Job) -> Job:
+    """The same training, with the part of the network that is never trained computed once for every record."""
+    parts = fixed_part(job.model)
+    if parts is None:
+        return job
+    features, rest = parts
+    sites = replace(job.sites, examples=_featured(job.sites.examples, features))
+    return replace(job, model=rest, sites=sites, validation=_featured(job.validation, features))
 
 
 def _featured(examples: Examples, features: FixedFeatures) -> Examples:
@@ -131,7 +124,7 @@ class LocalRuntime:
 
     def train(
         self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
-    ) -> Iterator[Uploads]:
+    ) -> Iterator[Upload]:
         calls = (
             ("train", broadcast, members, taps, None if starts is None else starts(members))
             for group in alike(self._job.method, self._job.sites, cohort)
@@ -139,7 +132,7 @@ class LocalRuntime:
             for first in range(0, len(group), size)
             for members in [group[first : first + size]]
         )
-        return self._running.run(calls)
+        return chain.from_iterable(self._running.run(calls))
 
     def _chunk_size(self, clients: int) -> int:
         """Clients a call: about as many as asked for, the same for every worker, a multiple of the engine's tile."""
@@ -171,7 +164,7 @@ class _Here:
     def __init__(self, job: Job) -> None:
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        self._engine = job.engine()
+        self._engine = Engine(job)
         self.plan = self._engine.plan
 
     def run(self, calls: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
@@ -194,7 +187,9 @@ class _Workers:
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="fedveil-worker")
         try:
-            replies = [self._threads.submit(_exchange, process, setup) for process in self._processes]
+            replies = [
+                self._threads.submit(_exchange, process, lambda pipe: pipe.write(setup)) for process in self._processes
+            ]
             self.plan: Chunking = [reply.result() for reply in replies][-1]
         except BaseException:
             self.close()
@@ -206,16 +201,16 @@ class _Workers:
         """Results in the order of the calls; a few calls ahead, so that results do not pile up."""
         waiting: deque[Future[Any]] = deque()
         for call in calls:
-            waiting.append(self._threads.submit(self._call, pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)))
+            waiting.append(self._threads.submit(self._call, call))
             if len(waiting) > 2 * len(self._processes):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _call(self, message: bytes) -> Any:
+    def _call(self, call: tuple[Any, ...]) -> Any:
         process = self._idle.get()
         try:
-            return _exchange(process, message)
+            return _exchange(process, partial(send, call))
         finally:
             self._idle.put(process)
 
@@ -247,12 +242,12 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _exchange(process: subprocess.Popen[bytes], message: bytes) -> Any:
-    """Send one pickled message, return the reply, raise what the worker raised."""
+def _exchange(process: subprocess.Popen[bytes], write: Callable[[IO[bytes]], object]) -> Any:
+    """Let one message be written to the worker, return the reply, raise what the worker raised."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        process.stdin.write(message)
+        write(process.stdin)
         process.stdin.flush()
         reply = pickle.load(process.stdout)
     except (EOFError, BrokenPipeError, ValueError, pickle.UnpicklingError) as error:

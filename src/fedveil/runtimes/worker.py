@@ -10,18 +10,20 @@ from typing import Any, BinaryIO
 import torch
 
 from fedveil.core.errors import FedveilError
+from fedveil.engine.batched import Engine
+from fedveil.runtimes.messages import send
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer until the parent is gone, which is the end of its pipe."""
     torch.set_num_threads(1)
-    engine: Any = None
+    engine: Engine | None = None
     while True:
         reply: Any
         try:
             request = pickle.load(requests)
             if engine is None:
-                engine = request.engine()
+                engine = Engine(request)
                 reply = engine.plan
             else:
                 name, *arguments = request
@@ -32,8 +34,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             reply = error
         except Exception as error:  # whatever goes wrong here is for the parent to raise
             reply = RuntimeError(f"{type(error).__name__}: {error}")
-        pickle.dump(reply, replies, protocol=pickle.HIGHEST_PROTOCOL)
-        replies.flush()
+        send(reply, replies)
 
 
 def main() -> None:

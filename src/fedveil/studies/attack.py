@@ -14,22 +14,23 @@ from fedveil.attacks.inversion import pictures
 from fedveil.attacks.inversion.differentiable import differentiable
 from fedveil.attacks.inversion.invert import PRESETS, Attack, Reconstruction, invert
 from fedveil.attacks.inversion.metrics import SUCCESS, Score, Successes, Summary, blind_rmse, scores, summarise
-from fedveil.attacks.inversion.victims import Scene, Stolen, Truth, choose_victims, steal
+from fedveil.attacks.inversion.victims import AttackScene, Stolen, Truth, choose_victims, steal
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, merge, set_dotted
-from fedveil.config.spec import Spec, read_settings, resolve
-from fedveil.core.errors import FedveilError
-from fedveil.core.types import View
+from fedveil.config.spec import Source, Spec, read_settings, resolve
+from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.types import CLIENTS_WORK, View
 from fedveil.data.dataset import Dataset
+from fedveil.data.known_sets import known_set
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.server import ServerState
-from fedveil.ledger.store import check_records
 from fedveil.runs.evidence import keep_attack
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.read import check_records
 from fedveil.runtimes.local import count_workers, one_thread
-from fedveil.studies.attack_progress import Progress
+from fedveil.studies.attack_progress import AttackProgress
 
 STRONGEST = "strongest"
 TABULAR_NETWORK = {"name": "mlp", "options": {"hidden": [64, 32], "activation": "sigmoid"}}
@@ -85,7 +86,7 @@ class AttackResult:
 
 @one_thread()
 def attack(
-    source: str | Path | Mapping[str, Any] = "fed-cdp",
+    source: Source = "fed-cdp",
     overrides: Mapping[str, Any] | None = None,
     *,
     view: str | View = View.ON_DEVICE,
@@ -113,11 +114,11 @@ def attack(
     A directory for what is `unfinished` lets the same call go on after an interruption; it is the caller's to remove.
     """
     begun = time.perf_counter()
-    for name, value in (("--seeds", seeds), ("--looks", looks), ("--iterations", iterations)):
+    for name, value in (("seeds", seeds), ("looks", looks), ("iterations", iterations)):
         if value < 1:
-            raise FedveilError(f"{name}: must be at least 1, not {value}")
+            raise ArgumentError(name, f"must be at least 1, not {value}")
     if not threshold > 0:
-        raise FedveilError(f"--threshold: must be above 0, not {threshold}")
+        raise ArgumentError("threshold", f"must be above 0, not {threshold}")
     view, cores = _view(view), count_workers(workers)
     prepared, state = opened(source, overrides, seed=seed, dataset=dataset)
     scene = scene_of(prepared)
@@ -132,7 +133,7 @@ def attack(
             draws = _generator(seed * 1_000_003 + repeat)
             successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
             title = name if seeds == 1 else f"{name}-{repeat + 1}"
-            progress = Progress(title, note, successes, film, unfinished)
+            progress = AttackProgress(title, note, successes, film, unfinished)
             tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, progress, cores))
         summary = summarise([score for one in tries[name] for score in one.scored])
         note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
@@ -178,7 +179,7 @@ def _attempt(
     truth: Truth,
     iterations: int,
     generator: torch.Generator,
-    progress: Progress,
+    progress: AttackProgress,
     workers: int,
 ) -> _Try:
     found = invert(
@@ -203,11 +204,11 @@ def _view(view: str | View) -> View:
     try:
         return View(view)
     except ValueError:
-        raise FedveilError(f"--view: there is no view {view!r}; there are on_device, client, server") from None
+        raise ArgumentError("view", f"there is no view {view!r}; there are {', '.join(CLIENTS_WORK)}") from None
 
 
 def opened(
-    source: str | Path | Mapping[str, Any],
+    source: Source,
     overrides: Mapping[str, Any] | None = None,
     *,
     seed: int = 0,
@@ -237,7 +238,7 @@ def _seeded(spec: Spec, seed: int) -> Spec:
 def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
     """The papers' attack: their network, and the first local iteration, where nothing else was said."""
     spec = resolve(told)
-    tabular = spec.data.name in ("adult", "cancer") if dataset is None else len(dataset.input_shape) == 1
+    tabular = known_set(spec.data.name).tabular if dataset is None else len(dataset.input_shape) == 1
     changed = dict(told)
     if "model" not in told:
         changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK
@@ -247,18 +248,10 @@ def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str
     return changed
 
 
-def scene_of(prepared: Prepared) -> Scene:
+def scene_of(prepared: Prepared) -> AttackScene:
     """The engine, the records and the differentiable model, in one process."""
-    job = prepared.job
-    return Scene(
-        method=prepared.spec.method,
-        engine=Engine(job.method, job.model, job.sites, job.validation, job.streams),
-        model=prepared.model,
-        gradients=differentiable(prepared.model, prepared.dataset.input_shape),
-        sites=prepared.sites,
-        streams=prepared.streams,
-        classes=prepared.dataset.classes,
-    )
+    gradients = differentiable(prepared.model, prepared.dataset.input_shape)
+    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.classes)
 
 
 def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Attack]:
@@ -273,7 +266,7 @@ def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[s
     elif name in PRESETS:
         names = (name,)
     else:
-        raise FedveilError(f"--attack: there is no attack {name!r}; there are {STRONGEST}, {', '.join(PRESETS)}")
+        raise ArgumentError("attack", f"there is no attack {name!r}; there are {STRONGEST}, {', '.join(PRESETS)}")
     return {each: _changed(PRESETS[each], changes) for each in names}
 
 

@@ -16,16 +16,16 @@ from torch import Tensor
 from fedveil.attacks.inversion.metrics import Successes
 from fedveil.attacks.inversion.minimise import Group, Minima
 from fedveil.attacks.inversion.pictures import Film
+from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.report.terminal.series_progress import duration
-from fedveil.runs.files import disk_errors, write_whole
+from fedveil.report.model.number_texts import duration_text
 
 EVERY_SECONDS = 10.0
 """A group that is done sooner than this after the last word is passed over in silence."""
 
 
 @dataclass
-class Progress:
+class AttackProgress:
     """Watches one attack and keeps its groups, with what was seen of them; implements `Watch` and `Keeper`.
 
     Without a `directory` nothing is kept, and it only tells how long the attack will still take.
@@ -75,7 +75,7 @@ class Progress:
         if now - self._spoke < EVERY_SECONDS or done == group.size:
             return
         self._spoke = now
-        left = duration((now - self._begun[group.name]) / here * (group.size - done))
+        left = duration_text((now - self._begun[group.name]) / here * (group.size - done))
         self.note(f"{self.title}, {group.name}: {done} of {group.size} victims attacked; about {left} left")
 
     def _path(self, group: Group) -> Path | None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fedveil.accounting.guarantees import Guarantee, Relation
-from fedveil.accounting.table import Table, worst_of
+from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.table import Table
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.attacks.audit.bounds import Coins, Evidence, check_confidence, evidence
 from fedveil.attacks.audit.canaries import Records, check_canaries, craft, directions, place_clients, place_records
@@ -25,25 +25,27 @@ from fedveil.attacks.audit.observers import (
     RecordOnDevice,
     Watcher,
 )
-from fedveil.config.spec import resolve
+from fedveil.config.spec import Source, resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Guarantee, Relation
 from fedveil.core.streams import Purpose
 from fedveil.core.types import Receipt, Taps, Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.engine import loop
+from fedveil.engine.batched import Engine
 from fedveil.engine.client import check_taps
 from fedveil.engine.gradients import Gradients
+from fedveil.engine.loop import MakeRuntime
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
-from fedveil.ledger.store import check_records
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
 from fedveil.parts.personal import Attention, Shared
-from fedveil.runs.account import promised, spent
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare
-from fedveil.runtimes.local import LocalRuntime
+from fedveil.runs.read import check_records
+from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.audit_result import Audit
 
 CANARIES = 1000
@@ -54,7 +56,7 @@ OTHER_DELTAS = (1e-3, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def audit(
-    source: str | Path | Mapping[str, Any] = "fed-cdp",
+    source: Source = "fed-cdp",
     overrides: Mapping[str, Any] | None = None,
     *,
     rounds: int = 1,
@@ -66,6 +68,7 @@ def audit(
     workers: int | None = None,
     dataset: Dataset | None = None,
     keep: bool = True,
+    runtime: MakeRuntime | None = None,
 ) -> Audit:
     """Run the first `rounds` rounds of a spec with canaries, and bound ε from below by what the view lets one guess.
 
@@ -76,9 +79,10 @@ def audit(
     sees the models only.
 
     A run directory stands for its spec, which is trained anew; the result is then kept in it, for its report, unless
-    `keep` is false.
+    `keep` is false. `runtime` says where the clients work; by default on this machine, with so many `workers`.
     """
     unit, view = Unit(unit), View(view)
+    make_runtime = runtime or on_this_machine(workers)
     check_confidence(confidence)
     told = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
     told |= {} if dataset is None else {"data.name": dataset.name}
@@ -96,7 +100,7 @@ def audit(
     chosen = tuple(sorted(int(client) for client in generator.choice(clients, size=count, replace=False)))
     coins = generator.random(count) < 0.5
     replaced = _cell(prepared, unit, view, rounds).relation is Relation.REPLACE_ONE
-    prepared, watcher, receipts = _run(prepared, unit, view, rounds, chosen, coins, replaced, generator, workers)
+    prepared, watcher, receipts = _run(prepared, unit, view, rounds, chosen, coins, replaced, generator, make_runtime)
     delta = prepared.spec.privacy.delta
     found = evidence(
         watcher.scores,
@@ -105,7 +109,7 @@ def audit(
         confidence=confidence,
         independent=_independent(prepared.spec.method, view, rounds),
     )
-    table = spent(prepared, receipts, rounds, delta)
+    table = replay(prepared.context, [receipt.charge for receipt in receipts], rounds)
     verified = table.of(unit, view)
     result = Audit(
         method=prepared.spec.base,
@@ -146,7 +150,7 @@ def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepare
         if most is not None and rounds > most:
             raise FedveilError(f"rounds: a client takes part in at most {most} rounds (cohort.most), not {rounds}")
         method = replace(method, cohort=Everyone())
-    return replace(prepared, spec=replace(spec, method=method, privacy=replace(spec.privacy, epsilon=None)))
+    return prepared.with_spec(replace(spec, method=method, privacy=replace(spec.privacy, epsilon=None)))
 
 
 def _independent(method: Method, view: View, rounds: int) -> bool:
@@ -155,7 +159,7 @@ def _independent(method: Method, view: View, rounds: int) -> bool:
 
 
 def _cell(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Guarantee:
-    return promised(prepared, delta=prepared.spec.privacy.delta, rounds=rounds).of(unit, view)
+    return plan(prepared.context, rounds).of(unit, view)
 
 
 def _run(
@@ -167,35 +171,34 @@ def _run(
     coins: Coins,
     replaced: bool,
     generator: np.random.Generator,
-    workers: int | None,
+    make_runtime: MakeRuntime,
 ) -> tuple[Prepared, Watcher, list[Receipt]]:
     """Place the canaries and train: through the loop, the runtime and the clients' code of every run."""
     real, method, state = view is View.RELEASED, prepared.spec.method, prepared.initial_state()
-    gradients = prepared.job.engine().gradients
+    gradients = Engine(prepared.job).gradients
     records: Records | None = None
     if unit is Unit.RECORD:
         records = _records(prepared, gradients, state, len(clients) if real else 1, replaced, generator)
         sites = place_records(prepared.sites, records, clients, coins, real=real)
     else:
         sites = place_clients(prepared.sites, clients, real=real)
-    prepared = replace(prepared, sites=sites)
-    runtime = LocalRuntime(prepared.job, workers)
-    watcher: Watcher
-    if records is None:
-        ways = directions(prepared.layout, len(clients) if real else 1, generator)
-        watcher = (
-            ClientInModels(runtime, method, clients, ways, coins, replaced)
-            if real
-            else ClientInUpdate(runtime, method, clients, view, ways[0], coins, replaced)
-        )
-    elif real:
-        watcher = RecordInModels(runtime, method, clients, gradients, records, sites)
-    elif view is View.ON_DEVICE:
-        watcher = RecordOnDevice(runtime, method, clients, gradients, records, sites, prepared.streams)
-    else:
-        watcher = RecordInUpdate(runtime, method, clients, view, gradients, records)
+    prepared = prepared.with_sites(sites)
     receipts: list[Receipt] = []
-    with runtime, _personal(method) as personal:
+    watcher: Watcher
+    with make_runtime(prepared.job) as runtime, _personal(method) as personal:
+        if records is None:
+            ways = directions(prepared.layout, len(clients) if real else 1, generator)
+            watcher = (
+                ClientInModels(runtime, method, clients, ways, coins, replaced)
+                if real
+                else ClientInUpdate(runtime, method, clients, view, ways[0], coins, replaced)
+            )
+        elif real:
+            watcher = RecordInModels(runtime, method, clients, gradients, records, sites)
+        elif view is View.ON_DEVICE:
+            watcher = RecordOnDevice(runtime, method, clients, gradients, records, sites, prepared.streams)
+        else:
+            watcher = RecordInUpdate(runtime, method, clients, view, gradients, records)
         for closed in _rounds(prepared, state, watcher, personal, rounds, fixed=not real):
             receipts += closed.receipts
             watcher.published(state.parameters, closed.state)
@@ -261,9 +264,7 @@ def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]
     if not verified.finite:
         return ()
     others = [delta for delta in OTHER_DELTAS if delta > verified.delta]
-    settings = [replace(table.setting, delta=delta) for delta in others]
-    cells = [worst_of(table.exposures, setting, verified.unit, verified.view) for setting in settings]
-    return tuple((cell.delta, cell.epsilon) for cell in cells)
+    return tuple((delta, table.at(delta).of(verified.unit, verified.view).epsilon) for delta in others)
 
 
 def _if_gaussian(found: Evidence, verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:

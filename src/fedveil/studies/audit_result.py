@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedveil.accounting.guarantees import Guarantee, plain_number
 from fedveil.attacks.audit.bounds import Evidence, worst_excess
+from fedveil.core.guarantee import Guarantee, plain_number
 from fedveil.core.types import Unit, View
 
 
@@ -70,7 +70,7 @@ class Audit:
                 "statistics": "independent trials and one run" if self.found.points else "one run",
                 "verified_composition": self.verified.composition,
                 "reason": self.verified.reason,
-                "caveats": list(self.verified.caveats),
+                "caveats": [caveat.to_dict() for caveat in self.verified.caveats],
                 "guesses": [asdict(guessed) for guessed in self.found.one_run],
                 "points": [asdict(point) for point in self.found.points],
                 "mean_lower": self.found.mean,

@@ -1,4 +1,4 @@
-"""The course of runs, finished or not, read from their events."""
+"""How runs went, finished or not, read from their events."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.config.spec import resolve
+from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import FedveilError
-from fedveil.core.words import SEEDED
-from fedveil.report.plots.training_panels import draw_course
-from fedveil.runs.files import RunFiles, disk_errors
+from fedveil.core.guarantee import SEEDED
+from fedveil.report.plots.training_panels import draw_training_panels
+from fedveil.runs.files import RunFiles
 from fedveil.studies.series import round_events, run_directories
 
-MOST = 28
+MOST_LINES = 28
 """More lines than this can't be told apart."""
 
 
 @dataclass(frozen=True)
-class Course:
+class History:
     """One run's rounds, oldest first; `planned` is how many it was to have, `finished` whether it came to its end."""
 
     name: str
@@ -32,20 +33,29 @@ class Course:
     rounds: tuple[dict[str, Any], ...]
 
     @property
-    def words(self) -> str:
+    def title(self) -> str:
+        """Its name in a picture."""
+        return self.name if self.finished else f"{self.name} ({self._unfinished})"
+
+    @property
+    def _unfinished(self) -> str:
+        return f"unfinished: {len(self.rounds)} of {self.planned} rounds"
+
+    @property
+    def line(self) -> str:
         """One line about it."""
-        ends = "" if self.finished else f", unfinished: {len(self.rounds)} of {self.planned} rounds"
+        ends = "" if self.finished else f", {self._unfinished}"
         accuracies = [event["accuracy"] for event in self.rounds if isinstance(event.get("accuracy"), int | float)]
         last = f", accuracy {accuracies[-1]:.4f}" if accuracies else ""
-        seeded = f", {SEEDED}" if self.seeded else ""
+        seeded = f", {SEEDED.text}" if self.seeded else ""
         return f"{self.name}: {self.base} on {self.data}, {len(self.rounds)} rounds{last}{ends}{seeded}"
 
 
-def read_courses(directories: Sequence[str | Path]) -> list[Course]:
-    """The courses of run directories; the directory of a comparison or a sweep stands for all its runs."""
+def read_histories(directories: Sequence[str | Path]) -> list[History]:
+    """The histories of run directories; the directory of a comparison or a sweep stands for all its runs."""
     paths = expanded(directories)
-    if len(paths) > MOST:
-        raise FedveilError(f"{len(paths)} runs are too many for one picture; name at most {MOST}")
+    if len(paths) > MOST_LINES:
+        raise FedveilError(f"{len(paths)} runs are too many for one picture; name at most {MOST_LINES}")
     return [_read(path, name) for path, name in zip(paths, names_of(paths), strict=True)]
 
 
@@ -63,20 +73,20 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 def _expand(directory: Path) -> list[Path]:
     if not (directory / "series.json").is_file():
         return [directory]
-    begun = [path for path in run_directories(directory) if RunFiles(path).about.is_file()]
+    begun = [path for path in run_directories(directory) if RunFiles(path).manifest.is_file()]
     if not begun:
         raise FedveilError(f"{directory}: none of its runs has begun yet")
     return begun
 
 
-def _read(path: Path, name: str) -> Course:
+def _read(path: Path, name: str) -> History:
     files = RunFiles(path)
     files.check()
     spec = resolve(files.spec)
     rounds = sorted(round_events(path), key=lambda event: int(event["round"]))
     if not rounds:
         raise FedveilError(f"{path}: no round of it is finished yet, so there is nothing to show")
-    return Course(
+    return History(
         name=name,
         base=spec.base,
         data=spec.data.name,
@@ -87,21 +97,23 @@ def _read(path: Path, name: str) -> Course:
     )
 
 
-def show(directories: Sequence[str | Path], out: str | Path | None = None) -> tuple[list[Course], Path]:
-    """Draw the courses; returns them and where the picture is."""
-    courses = read_courses(directories)
-    default = f"{Path(courses[0].name).name}-course.png" if len(courses) == 1 else "course.png"
+def show(directories: Sequence[str | Path], out: str | Path | None = None) -> tuple[list[History], Path]:
+    """Draw the histories; returns them and where the picture is."""
+    histories = read_histories(directories)
+    default = f"{Path(histories[0].name).name}-course.png" if len(histories) == 1 else "course.png"
     path = Path(out) if out is not None else Path(default)
-    unfinished = {course.name: f"unfinished: {len(course.rounds)} of {course.planned} rounds" for course in courses}
+    unfinished = {
+        history.name: f"unfinished: {len(history.rounds)} of {history.planned} rounds" for history in histories
+    }
     lines = [
         {
-            "name": course.name if course.finished else f"{course.name} ({unfinished[course.name]})",
-            "rounds": course.rounds,
+            "name": history.name if history.finished else f"{history.name} ({unfinished[history.name]})",
+            "rounds": history.rounds,
         }
-        for course in courses
+        for history in histories
     ]
-    bases, data = (dict.fromkeys(getattr(course, word) for course in courses) for word in ("base", "data"))
+    bases, data = (dict.fromkeys(getattr(history, word) for history in histories) for word in ("base", "data"))
     title = f"{', '.join(bases)} on {', '.join(data)}"
     with disk_errors(path):
-        draw_course(path, title if len(title) <= 90 else f"{len(courses)} runs", lines)
-    return courses, path
+        draw_training_panels(path, title if len(title) <= 90 else f"{len(histories)} runs", lines)
+    return histories, path

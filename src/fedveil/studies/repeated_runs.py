@@ -2,52 +2,48 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from fedveil.accounting.guarantees import Guarantee, plain_number
+from fedveil.accounting.claims import claims
+from fedveil.accounting.plan import plan
 from fedveil.accounting.table import Table
-from fedveil.core.types import Unit, View
-from fedveil.core.words import LEAKED, ONE_COPY, SCALED
-from fedveil.runs.account import claimed, promised
+from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name, plain_number
+from fedveil.core.types import TableCell, Unit, View
 from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
-Cell = tuple[Unit, View]
-
-SHOWN: tuple[Cell, ...] = ((Unit.RECORD, View.SERVER), (Unit.CLIENT, View.RELEASED))
+USUAL_CELLS: tuple[TableCell, ...] = ((Unit.RECORD, View.SERVER), (Unit.CLIENT, View.RELEASED))
 """The two cells that most papers speak of: they have a column each, and the first finite one makes the picture."""
 
+SAID_OF_ROWS = (CaveatKind.LEAKED_BOUND, CaveatKind.ONE_COPY, CaveatKind.SCALED)
+"""What must be said of a number wherever it stands; that runs are seeded is said once for all."""
 
-def cell_name(cell: Cell) -> str:
-    return f"{cell[0]} × {cell[1]}"
 
-
-def chosen_cells(unit: str | None, view: str | None) -> tuple[Cell, ...]:
-    """The cells of which the first finite one is drawn: those shown, or the one that was asked for."""
+def chosen_cells(unit: str | None, view: str | None) -> tuple[TableCell, ...]:
+    """The cells of which the first finite one is drawn: the usual ones, or the one that was asked for."""
     if unit is None and view is None:
-        return SHOWN
+        return USUAL_CELLS
     return ((Unit(unit or Unit.RECORD), View(view or View.SERVER)),)
 
 
-def first_finite(table: Table, cells: Sequence[Cell]) -> Cell | None:
+def first_finite(table: Table, cells: Sequence[TableCell]) -> TableCell | None:
     return next((cell for cell in cells if table.of(*cell).finite), None)
 
 
-def summarise(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Cell]) -> dict[str, Any]:
+def summarise_runs(prepared: Prepared, runs: Sequence[Done], cells: Sequence[TableCell]) -> dict[str, Any]:
     """One row, ready for JSON: numbers over the finished runs, `None` where none is finished.
 
     ε is stated twice: `promised` is what the spec guarantees however the runs turn out, `spent` the largest that a run
-    spent. Both hold for each single run, not for all repetitions together.
+    spent. Both hold for each single run, not for all repetitions together. `void` says that no ε of the row can be
+    relied on as it stands.
     """
-    delta = prepared.spec.privacy.delta
-    promise = promised(prepared, delta=delta)
+    context = prepared.context
+    promise = plan(context)
     results = [run.result for run in runs if run.result is not None]
     accuracies = [result.accuracy for result in results]
-    claims = [claim.to_dict() for claim in claimed(prepared, delta)]
-    told = {cell: promise.of(*cell) for cell in dict.fromkeys([*SHOWN, *cells])}
+    shown = {cell: promise.of(*cell) for cell in dict.fromkeys([*USUAL_CELLS, *cells])}
     return {
         "base": prepared.spec.base,
         "runs": len(results),
@@ -61,55 +57,49 @@ def summarise(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Cell]) -
         "seconds": fmean(result.seconds for result in results) if results else None,
         "rejected": sum(result.rejected for result in results),
         "rejected_updates": sum(event.get("rejected_updates", 0) for run in runs for event in run.rounds),
-        "delta": delta,
+        "delta": context.delta,
         "epsilon": {
-            cell_name(cell): {
+            cell_name(*cell): {
                 "promised": plain_number(guarantee.epsilon),
-                "spent": plain_number(max(_spent(result.guarantees, cell) for result in results)) if results else None,
+                "spent": plain_number(max(result.of(*cell).epsilon for result in results)) if results else None,
                 "relation": str(guarantee.relation) if guarantee.finite else None,
             }
-            for cell, guarantee in told.items()
+            for cell, guarantee in shown.items()
         },
-        "caveats": list(dict.fromkeys(words for guarantee in told.values() for words in _caveats(guarantee))),
-        "claimed": claims,
+        "void": any(cell.finite and cell.caveat(CaveatKind.LEAKED_BOUND) is not None for cell in shown.values()),
+        "caveats": list(dict.fromkeys(text for cell in shown.values() for text in _caveats(cell))),
+        "claimed": [claim.to_dict() for claim in claims(context)],
     }
 
 
 def _caveats(guarantee: Guarantee) -> list[str]:
-    """What must be said of a number wherever it stands."""
     if not guarantee.finite:
         return []
-    where = f"ε {cell_name((guarantee.unit, guarantee.view))} "
     return [
-        where + caveat if caveat.startswith(ONE_COPY) else caveat
+        f"ε {guarantee.name} {caveat.text}" if caveat.kind is CaveatKind.ONE_COPY else caveat.text
         for caveat in guarantee.caveats
-        if caveat.startswith((LEAKED, ONE_COPY, SCALED))
+        if caveat.kind in SAID_OF_ROWS
     ]
-
-
-def _spent(guarantees: Sequence[Mapping[str, Any]], cell: Cell) -> float:
-    (found,) = [entry for entry in guarantees if (entry["unit"], entry["view"]) == (str(cell[0]), str(cell[1]))]
-    return math.inf if found["epsilon"] == "inf" else float(found["epsilon"])
 
 
 def best_accuracy(run: Done) -> float:
     """The largest accuracy after any evaluated round, the last included."""
     assert run.result is not None
-    return max([run.result.accuracy, *(value for _, value in accuracy_course(run.rounds))])
+    return max([run.result.accuracy, *(value for _, value in accuracies_over_rounds(run.rounds))])
 
 
-def accuracy_course(rounds: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
+def accuracies_over_rounds(rounds: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
     """(rounds done, accuracy) wherever the model was evaluated."""
     return [(event["round"] + 1, event["accuracy"]) for event in rounds if event.get("accuracy") is not None]
 
 
-def mean_course(runs: Sequence[Done]) -> dict[str, list[float]]:
+def mean_over_runs(runs: Sequence[Done]) -> dict[str, list[float]]:
     """Accuracy over rounds: mean and deviation over the runs, at the rounds that all of them evaluated."""
-    courses = [dict(accuracy_course(run.rounds)) for run in runs if run.result is not None]
-    shared = sorted(set.intersection(*map(set, courses))) if courses else []
-    values = [[course[round] for course in courses] for round in shared]
+    curves = [dict(accuracies_over_rounds(run.rounds)) for run in runs if run.result is not None]
+    shared = sorted(set.intersection(*map(set, curves))) if curves else []
+    values = [[curve[round] for curve in curves] for round in shared]
     return {
         "rounds": [float(round) for round in shared],
-        "accuracy": [fmean(several) for several in values],
-        "deviation": [stdev(several) if len(several) > 1 else 0.0 for several in values],
+        "accuracy": [fmean(each) for each in values],
+        "deviation": [stdev(each) if len(each) > 1 else 0.0 for each in values],
     }

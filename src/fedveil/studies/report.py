@@ -11,29 +11,31 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fedveil.accounting.guarantees import Guarantee
+from fedveil.accounting.claims import claims
+from fedveil.accounting.context import Context
+from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table, like
-from fedveil.core.errors import FedveilError
-from fedveil.core.types import Unit, View
-from fedveil.data.sources import CATALOGUE
-from fedveil.report.model.run_facts import Clients, Options, Run
-from fedveil.report.page.page import page
-from fedveil.report.page.scale import Point, chosen
-from fedveil.report.page.sentences import delta_word
-from fedveil.runs.account import claimed, promised, promised_course, spent, spent_course
-from fedveil.runs.budgeted_admission import Budgeted, budget_of, past_of
+from fedveil.core.atomic import write_whole
+from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.guarantee import Guarantee, cell_name
+from fedveil.core.types import TableCell, Unit, View
+from fedveil.data.known_sets import SETS
+from fedveil.report.model.evidence_facts import AuditFacts
+from fedveil.report.model.number_texts import delta_text
+from fedveil.report.model.run_facts import Clients, EpsilonLine, Options, Run
+from fedveil.report.page.axis_scales import evenly_chosen
+from fedveil.report.page.html_page import page_html
+from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
-from fedveil.runs.files import write_whole
-from fedveil.runs.read import Reading, read_run
-from fedveil.runs.terms import Terms
+from fedveil.runs.read import Book, Reading, read_run
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
 
-MOST_RUNS = 50
-"""More than this nobody reads on one page."""
+MOST_REPORTED = 50
+"""More runs than this nobody reads on one page."""
 
-MARKS = 16
+CHART_MARKS = 16
 """Rounds at which ε is computed for the chart."""
 
 PUBLIC_EVENTS = ("event", "round", "accuracy", "loss")
@@ -78,75 +80,81 @@ def report(
     """
     path = Path(out)
     if path.is_dir() or not path.parent.is_dir():
-        raise FedveilError(f"--out: {path} can't be written ({'is' if path.is_dir() else 'is not in'} a directory)")
+        raise ArgumentError("out", f"{path} can't be written ({'is' if path.is_dir() else 'is not in'} a directory)")
     paths = expanded(directories)
-    if len(paths) > MOST_RUNS:
-        raise FedveilError(f"{len(paths)} runs are too many for one page; name at most {MOST_RUNS}")
+    if len(paths) > MOST_REPORTED:
+        raise FedveilError(f"{len(paths)} runs are too many for one page; name at most {MOST_REPORTED}")
     runs = tuple(
-        facts(read_run(directory), name, release=release)
+        run_facts(read_run(directory), name, release=release)
         for directory, name in zip(paths, names_of(paths), strict=True)
     )
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    text = page(runs, Options(pictures=pictures, release=release), made=made, version=version("fedveil"))
+    text = page_html(runs, Options(pictures=pictures, release=release), made=made, version=version("fedveil"))
     write_whole(path, text.encode())
     return Report(path, runs)
 
 
-def facts(found: Reading, name: str, *, release: bool = False) -> Run:
+def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
     """Everything that the page says about one run."""
-    spec, entry = found.spec, ZOO[found.spec.base]
-    terms = None if found.changed else found.terms  # a promise computed from a changed spec was never made
-    if release and (terms is None or found.book is None):  # nothing else holds a run to its spec
-        why = "; ".join(found.problems) or "what was promised is not known"
-        raise FedveilError(f"--for-release: {name}: what is guaranteed can't be checked ({why})")
-    delta, problems = spec.privacy.delta, list(found.problems)
-    promise = None if terms is None else promised(terms, delta=delta)
-    table = _spent(found, terms)
-    attacks, failed = read_attacks(found.files)
-    audits, failed_audits = read_audits(found.files)
-    if release and failed_audits:
-        raise FedveilError(f"--for-release: {name}: an audit may have broken the promise ({failed_audits[0]})")
-    if release and any(audit.get("holds") is False for audit in audits):
-        raise FedveilError(f"--for-release: {name}: an audit broke the promise, so there is nothing to release it with")
-    if release and any(audit.get("holds") is not True for audit in audits):
-        raise FedveilError(f"--for-release: {name}: an audit may have broken the promise (it says no verdict)")
-    budget = spec.privacy
+    spec, budget = read.spec, read.spec.privacy.budget
+    context = None if read.changed else read.context  # a promise computed from a changed spec was never made
+    promise = None if context is None else plan(context)
+    table = _spent(read, context)
+    attacks, failed = read_attacks(read.files)
+    audits, failed_audits = read_audits(read.files)
+    if release:
+        _check_releasable(name, read, context, audits, failed_audits)
     run = Run(
         name=name,
         method=spec.base,
-        paper=entry.paper,
+        paper=ZOO[spec.base].paper,
         data=spec.data.name,
-        data_words=str(found.about.get("data", "")),
-        clients_words=clients_words(spec, terms),
+        data_words=str(read.manifest.get("data", "")),
+        clients_words=clients_words(spec, context),
         model=spec.model.name,
-        parameters=_whole(found.about.get("parameters")),
-        validation=_whole(found.about.get("validation")),
+        parameters=_whole(read.manifest.get("parameters")),
+        validation=_whole(read.manifest.get("validation")),
         training_words=tuple(training_words(spec)),
-        status=found.status,
-        delta=delta,
+        status=read.status,
+        delta=spec.privacy.delta,
         seeded=spec.seed is not None,
-        promised=None if promise is None else _cells(promise),
-        spent=_stored_cells(found) if table is None else _cells(table),
-        claims=() if terms is None else tuple(claim.to_dict() for claim in claimed(terms, delta)),
-        rounds=tuple(found.events),
-        course=_course(found, terms, table, promise, release),
-        course_spent=table is not None and not release,
-        budget=None if budget.epsilon is None else (budget.epsilon, f"{budget.unit} × {budget.view}"),
-        clients=None if release else _clients(found, terms, table),
+        promised=None if promise is None else promise.guarantees,
+        spent=_stored_cells(read) if table is None else table.guarantees,
+        claims=() if context is None else claims(context),
+        rounds=tuple(read.events),
+        epsilon_lines=_epsilon_lines(read, context, table, promise, release),
+        epsilon_lines_spent=table is not None and not release,
+        budget=None if budget is None else (budget.epsilon, budget.cell),
+        clients=None if release else _clients(read, context, table),
         clips=tuple(clip_words(spec)),
         attacks=tuple(attacks),
         audits=tuple(audits),
-        problems=tuple(problems) if release else (*problems, *failed, *failed_audits),
-        spec=found.spec_text,
+        problems=tuple(read.problems) if release else (*read.problems, *failed, *failed_audits),
+        spec=read.spec_text,
         command="fedveil run spec.toml --out again"
-        if spec.data.name in CATALOGUE
+        if spec.data.name in SETS
         else "fedveil.run('spec.toml', out='again', dataset=…)",
-        about=_about(found),
+        environment=_environment(read),
     )
-    return _for_release(run, found, promise, table) if release else run
+    return _for_release(run, read, promise, table) if release else run
 
 
-def _for_release(run: Run, found: Reading, promise: Table | None, table: Table | None) -> Run:
+def _check_releasable(
+    name: str, read: Reading, context: Context | None, audits: Sequence[AuditFacts], failed_audits: Sequence[str]
+) -> None:
+    """Refuse to release what can't be checked, or what an audit has broken."""
+    if context is None or read.book is None:  # nothing else holds a run to its spec
+        why = "; ".join(read.problems) or "what was promised is not known"
+        raise ArgumentError("for_release", f"{name}: what is guaranteed can't be checked ({why})")
+    if failed_audits:
+        raise ArgumentError("for_release", f"{name}: an audit may have broken the promise ({failed_audits[0]})")
+    if not all(audit.holds for audit in audits):
+        raise ArgumentError(
+            "for_release", f"{name}: an audit broke the promise, so there is nothing to release it with"
+        )
+
+
+def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | None) -> Run:
     """What was declared, what is guaranteed, and what follows from the published models.
 
     A cell that was promised is stated as promised: what was spent tells how often clients were drawn. Only where
@@ -156,10 +164,10 @@ def _for_release(run: Run, found: Reading, promise: Table | None, table: Table |
     cells = run.promised
     if promise is not None and table is not None:
         both = [(cell, like(cell, table)) for cell in promise.guarantees]
-        cells = tuple((mine if mine.epsilon > cell.epsilon else cell).to_dict() for cell, mine in both)
+        cells = tuple(mine if mine.epsilon > cell.epsilon else cell for cell, mine in both)
     spec = run.spec
     if run.seeded:
-        spec = replace(found.spec, seed=None).to_toml()
+        spec = replace(read.spec, seed=None).to_toml()
     return replace(
         run,
         name=re.sub(r"-seed\d+", "", Path(run.name).name) if run.seeded else Path(run.name).name,
@@ -168,7 +176,7 @@ def _for_release(run: Run, found: Reading, promise: Table | None, table: Table |
         status=replace(run.status, begun=None, repeated=0),
         rounds=tuple({key: event[key] for key in PUBLIC_EVENTS if key in event} for event in run.rounds),
         attacks=(),
-        audits=tuple(audit for audit in run.audits if audit.get("view") in ("on_device", "client", "server")),
+        audits=tuple(audit for audit in run.audits if audit.view.adversary.of_clients_work),
         spec=spec,
     )
 
@@ -177,105 +185,113 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _cells(table: Table) -> tuple[dict[str, Any], ...]:
-    return tuple(guarantee.to_dict() for guarantee in table.guarantees)
-
-
-def _spent(found: Reading, terms: Terms | None) -> Table | None:
+def _spent(read: Reading, context: Context | None) -> Table | None:
     """From the ledger; None before the first round, or where the ledger can't be read."""
-    book = found.book
-    if book is None or terms is None or not book.begun:
+    book = read.book
+    if book is None or context is None or not book.begun:
         return None
-    attempts = [round for round, _, _ in book.rounds]
-    return spent(terms, book.receipts, book.begun, found.spec.privacy.delta, attempts=attempts)
+    return replay(context, book.charges, book.begun, attempts=book.attempts)
 
 
-def _stored_cells(found: Reading) -> tuple[dict[str, Any], ...] | None:
+def _stored_cells(read: Reading) -> tuple[Guarantee, ...] | None:
     """What the run itself said at its end, where the table can't be computed again for want of its data set."""
-    stored = None if found.result is None or found.book is None else found.result.get("guarantees")
-    return tuple(stored) if isinstance(stored, list) and stored and found.terms is None else None
+    stored = None if read.result is None or read.book is None else read.result.get("guarantees")
+    if not isinstance(stored, list) or not stored or read.context is not None:
+        return None
+    try:
+        return tuple(Guarantee.from_dict(cell) for cell in stored)
+    except (KeyError, TypeError, ValueError):
+        read.problems.append("result.json: what was spent can't be read")
+        return None
 
 
-def _about(found: Reading) -> dict[str, str]:
-    words = {"begun": "created", "machine": "machine", "fedveil": "fedveil", "python": "python", "torch": "torch"}
-    words |= {"dp-accounting": "dp_accounting", "randomness": "randomness"}
-    told = {name: str(found.about[key]) for name, key in words.items() if key in found.about}
-    return told | ({"begun": told["begun"].replace("T", " ").replace("+00:00", " UTC")} if "begun" in told else {})
+def _environment(read: Reading) -> dict[str, str]:
+    keys = {"begun": "created", "machine": "machine", "fedveil": "fedveil", "python": "python", "torch": "torch"}
+    keys |= {"dp-accounting": "dp_accounting", "randomness": "randomness"}
+    known = {name: str(read.manifest[key]) for name, key in keys.items() if key in read.manifest}
+    return known | ({"begun": known["begun"].replace("T", " ").replace("+00:00", " UTC")} if "begun" in known else {})
 
 
 # ε over rounds
 
 
-def _course(
-    found: Reading, terms: Terms | None, table: Table | None, promise: Table | None, release: bool
-) -> tuple[tuple[str, tuple[Point, ...]], ...]:
+def _epsilon_lines(
+    read: Reading, context: Context | None, table: Table | None, promise: Table | None, release: bool
+) -> tuple[EpsilonLine, ...]:
     """ε of every finite cell at a few rounds; cells that agree in everything share a line."""
     shown = promise if release or table is None else table
-    if terms is None or shown is None:
+    if context is None or shown is None:
         return ()
     alike: dict[tuple[Any, ...], list[Guarantee]] = {}
-    for found_cell in shown.guarantees:
-        if found_cell.finite:
-            key = (found_cell.unit, found_cell.relation, found_cell.composition, f"{found_cell.epsilon:.6g}")
-            alike.setdefault(key, []).append(found_cell)
-    book = found.book
-    lines = []
+    for cell in shown.guarantees:
+        if cell.finite:
+            key = (cell.unit, cell.relation, cell.composition, f"{cell.epsilon:.6g}")
+            alike.setdefault(key, []).append(cell)
+    lines, single = [], replace(context, copies=1)  # a chart speaks of one copy
     for cells in alike.values():
-        cell = (cells[0].unit, cells[0].view)
-        if release or table is None or book is None:  # there is no table without a book
-            marks = [index + 1 for index in chosen(found.spec.method.rounds, MARKS)]
-            values = promised_course(terms, marks, cell)
+        unit, view = cells[0].unit, cells[0].view
+        if release or table is None or read.book is None:  # there is no table without a book
+            points = _promised_points(single, (unit, view))
         else:
-            marks = [index + 1 for index in chosen(book.begun, MARKS)]
-            values = spent_course(terms, book.receipts, [round for round, _, _ in book.rounds], marks, cell)
-        words = f"{cell[0]} × {', '.join(str(each.view) for each in cells)}"
-        lines.append((words, tuple((float(mark), value) for mark, value in zip(marks, values, strict=True))))
+            points = _spent_points(single, read.book, (unit, view))
+        lines.append(EpsilonLine(f"{unit} × {', '.join(str(each.view) for each in cells)}", points))
     return tuple(lines)
+
+
+def _promised_points(context: Context, cell: TableCell) -> tuple[tuple[float, float], ...]:
+    """ε as it is promised for so many rounds."""
+    marks = [index + 1 for index in evenly_chosen(context.method.rounds, CHART_MARKS)]
+    return tuple((float(rounds), plan(context, rounds).of(*cell).epsilon) for rounds in marks)
+
+
+def _spent_points(context: Context, book: Book, cell: TableCell) -> tuple[tuple[float, float], ...]:
+    """ε as it was spent after so many rounds."""
+    points = []
+    for rounds in (index + 1 for index in evenly_chosen(book.begun, CHART_MARKS)):
+        charges = [charge for charge in book.charges if charge.round < rounds]
+        attempts = [round for round in book.attempts if round < rounds]
+        points.append((float(rounds), replay(context, charges, rounds, attempts=attempts).of(*cell).epsilon))
+    return tuple(points)
 
 
 # Who took part
 
 
-def _clients(found: Reading, terms: Terms | None, table: Table | None) -> Clients | None:
-    book = found.book
-    if book is None or terms is None:
+def _clients(read: Reading, context: Context | None, table: Table | None) -> Clients | None:
+    book = read.book
+    if book is None or context is None:
         return None
-    taken = Counter(client for _, _, cohort in book.rounds for client in cohort)
-    rounds = tuple(taken[client] for client in range(terms.population.clients))
-    cell = _own_cell(terms, table)
+    taken = Counter(client for entry in book.rounds for client in entry.cohort)
+    rounds = tuple(taken[client] for client in range(context.population.clients))
+    cell = _own_cell(context, table)
     epsilon = None if cell is None or table is None else table.per_client(*cell)
-    left, rule = _left(found, terms)
-    name = "" if cell is None else f"{cell[0]} × {cell[1]}"
-    return Clients(terms.population.records, rounds, name, epsilon, left, rule)
+    left, rule = _left(read, context, book)
+    return Clients(context.population.records, rounds, "" if cell is None else cell_name(*cell), epsilon, left, rule)
 
 
-def _own_cell(terms: Terms, table: Table | None) -> tuple[Unit, View] | None:
+def _own_cell(context: Context, table: Table | None) -> TableCell | None:
     """The cell of the budget, or the first finite one in which a client's own rounds count."""
     if table is None:
         return None
-    asked = budget_of(terms)
-    wanted = [] if asked is None else [(asked.unit, asked.view)]
+    wanted = [] if context.budget is None else [(context.budget.unit, context.budget.view)]
     wanted += [(Unit.RECORD, View.SERVER), (Unit.CLIENT, View.SERVER), (Unit.RECORD, View.RELEASED)]
     wanted += [(Unit.CLIENT, View.RELEASED)]
     return next((cell for cell in wanted if table.of(*cell).finite), None)
 
 
-def _left(found: Reading, terms: Terms) -> tuple[tuple[int, ...] | None, str]:
+def _left(read: Reading, context: Context, book: Book) -> tuple[tuple[int, ...] | None, str]:
     """How many rounds each client has left, and by which rule."""
-    assert found.book is not None
-    method, budget = found.spec.method, budget_of(terms)
-    most = method.cohort.most
-    limit = "" if most is None else f"A client may take part in at most {most:,} rounds. "
-    past = past_of(found.book.rounds, terms.seeded, found.published)
-    if budget is None:
-        if most is None:
-            return None, "Nothing limits how often a client is drawn: no limit of rounds and no budget was set."
-        taken = Counter(client for _, cohort in past for client in cohort)
-        return tuple(max(most - taken[client], 0) for client in range(terms.population.clients)), limit.strip()
-    words = f"{limit}No client may pass ε = {budget.epsilon:g} of {budget.unit} × {budget.view}"
-    words += f" at δ = {delta_word(budget.delta)}"
+    budget, most, method = context.budget, context.limit, context.method
+    if budget is None and most is None:
+        return None, "Nothing limits how often a client is drawn: no limit of rounds and no budget was set."
+    rule = "" if most is None else f"A client may take part in at most {most:,} rounds. "
+    if budget is not None:
+        rule += f"No client may pass ε = {budget.epsilon:g} of {budget.cell} at δ = {delta_text(budget.delta)}"
     try:
-        left = Budgeted(terms, budget, past).left(min(found.published, method.rounds - 1))
+        admission = admission_of(context, past_of(book.rounds, context.seeded, read.published))
+        left = tuple(admission.left(min(read.published, method.rounds - 1)))
     except FedveilError as error:
-        return None, f"{words}. What is left can't be computed ({error})."
-    return tuple(left), f"{words}; what is left is counted at the price of the next round."
+        return None, f"{rule}. What is left can't be computed ({error})."
+    if budget is None:
+        return left, rule.strip()
+    return left, f"{rule}; what is left is counted at the price of the next round."

@@ -7,26 +7,27 @@ own `spec.toml` is the truth about what they are: a run whose spec differs from 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedveil.config.spec import DataSpec, Spec, resolve
-from fedveil.core.errors import FedveilError
+from fedveil.config.spec import PLACES, DataSpec, Spec, resolve
+from fedveil.core.atomic import disk_errors
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.report.terminal.run_progress import Reporter
-from fedveil.runs.files import RunFiles, disk_errors
+from fedveil.runs.files import RunFiles
 from fedveil.runs.prepare import Prepared, load_for, prepare
 from fedveil.runs.run import Result, resume, run
 from fedveil.runtimes.local import count_workers
 
-FORMAT = 1
+SERIES_FORMAT = 1
 """The version of the directory of a series; another one is refused."""
 
-MOST_RUNS = 1000
+MOST_PLANNED = 1000
 """More runs than anybody means to start with one command."""
 
 
@@ -40,7 +41,8 @@ class Follower(Reporter, Protocol):
 
     def end_run(self, words: str) -> None: ...
 
-    def interrupted(self, words: str) -> None: ...
+    def interrupted(self, directory: Path) -> None:
+        """What is finished is kept in `directory`, and the same call goes on there."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class Done:
-    """A run after its turn: its result and its rounds' events, or in one line why there is no result."""
+    """A run after its turn: its result and its rounds' events, or why there is no result."""
 
     name: str
     result: Result | None
     rounds: tuple[dict[str, Any], ...]
-    failure: str = ""
+    failure: FedveilError | None = None
 
 
 def with_seeds(name: str, spec: Spec, seeds: Sequence[int] | None) -> list[Planned]:
@@ -69,17 +71,17 @@ def with_seeds(name: str, spec: Spec, seeds: Sequence[int] | None) -> list[Plann
 
 
 def count_seeds(seeds: int) -> tuple[int, ...]:
-    """The seeds of `--seeds N`."""
+    """The seeds 1 … N."""
     if seeds < 1:
-        raise FedveilError(f"--seeds: must be at least 1, not {seeds}")
+        raise ArgumentError("seeds", f"must be at least 1, not {seeds}")
     return tuple(range(1, seeds + 1))
 
 
 def check_size(runs: int, workers: int | None) -> None:
     """Refuse what would never end or never begin, before anything is made of it."""
     count_workers(workers)
-    if runs > MOST_RUNS:
-        raise FedveilError(f"{runs:,} runs are more than the {MOST_RUNS:,} that one command may start")
+    if runs > MOST_PLANNED:
+        raise FedveilError(f"{runs:,} runs are more than the {MOST_PLANNED:,} that one command may start")
 
 
 def prepared_with(spec: Spec, dataset: Dataset | None, loaded: dict[str, Dataset]) -> Prepared:
@@ -102,26 +104,27 @@ def open_series(directory: Path, kind: str, planned: Sequence[Planned]) -> None:
     about = directory / "series.json"
     with disk_errors(directory):
         if directory.exists() and (not directory.is_dir() or (any(directory.iterdir()) and not about.is_file())):
-            raise FedveilError(f"{directory}: holds something that is not a {kind}; choose another --out")
+            raise ArgumentError("out", f"{directory} holds something that is not a {kind}; choose another directory")
     if about.is_file():
         _check_series(directory, RunFiles(directory).read_json(about), kind, planned)
         return
     with disk_errors(directory):
         (directory / "runs").mkdir(parents=True, exist_ok=True)
-    RunFiles(directory).write_json(about, {"format": FORMAT, "kind": kind, "fedveil": version("fedveil")})
+    RunFiles(directory).write_json(about, {"format": SERIES_FORMAT, "kind": kind, "fedveil": version("fedveil")})
 
 
 def _check_series(directory: Path, about: dict[str, Any], kind: str, planned: Sequence[Planned]) -> None:
-    if about.get("format") != FORMAT or about.get("kind") != kind:
-        raise FedveilError(
-            f"{directory}: holds a {about.get('kind', 'series')} (format {about.get('format')}), not a {kind}"
-            f" (format {FORMAT}); choose another --out"
+    if about.get("format") != SERIES_FORMAT or about.get("kind") != kind:
+        raise ArgumentError(
+            "out",
+            f"{directory} holds a {about.get('kind', 'series')} (format {about.get('format')}), not a {kind}"
+            f" (format {SERIES_FORMAT}); choose another directory",
         )
     wanted = {run.name: run.spec for run in planned}
     for path in run_directories(directory):
         if path.name not in wanted:
-            raise FedveilError(f"{path}: a run that this command does not make; choose another --out")
-        check_begun(path, wanted[path.name], "repeat the command as it was")
+            raise ArgumentError("out", f"{path} is a run that was not asked for; choose another directory")
+        check_begun(path, wanted[path.name], "ask for the same runs again")
 
 
 def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
@@ -130,15 +133,17 @@ def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
     A run that is to be calibrated was written down with the noise that was found for it.
     """
     files = RunFiles(path)
-    if not files.about.is_file():
+    if not files.manifest.is_file():
         return  # stopped before its first round
     stored = resolve(files.spec)
     solved: tuple[str, ...] = ()
-    if wanted.privacy.calibrate and files.read_json(files.about).get("calibrated"):
-        solved = ("privacy.calibrate", "example.sigma", "upload.sigma", "server.sigma")
-    changed = [words for words in changed_keys(stored.to_dict(), wanted.to_dict()) if not words.startswith(solved)]
-    if changed:
-        raise FedveilError(f"{path}: was made with another {changed[0]}; {remedy}, or choose another --out")
+    if wanted.privacy.calibrate and files.read_json(files.manifest).get("calibrated"):
+        solved = ("privacy.calibrate", *(f"{place}.sigma" for place in PLACES))
+    differing = [one for one in differences(stored.to_dict(), wanted.to_dict()) if one.key not in solved]
+    if differing:
+        raise ArgumentError(
+            "out", f"{path} was made with another {differing[0]}; {remedy}, or choose another directory"
+        )
 
 
 def run_directories(directory: Path) -> list[Path]:
@@ -148,16 +153,28 @@ def run_directories(directory: Path) -> list[Path]:
         return sorted(runs.iterdir()) if runs.is_dir() else []
 
 
-def changed_keys(old: dict[str, Any], new: dict[str, Any], above: str = "") -> list[str]:
-    """The dotted keys in which two tables differ, with their values in words."""
-    found = []
+@dataclass(frozen=True)
+class Difference:
+    """A dotted key that has another value in a second table."""
+
+    key: str
+    there: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self.key} ({_word(self.there)} there, {_word(self.now)} now)"
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any], above: str = "") -> list[Difference]:
+    """The keys in which two tables differ."""
+    differing = []
     for key in dict.fromkeys([*old, *new]):
         mine, other = old.get(key), new.get(key)
         if isinstance(mine, dict) and isinstance(other, dict):
-            found += changed_keys(mine, other, f"{above}{key}.")
+            differing += differences(mine, other, f"{above}{key}.")
         elif mine != other:
-            found.append(f"{above}{key} ({_word(mine)} there, {_word(other)} now)")
-    return found
+            differing.append(Difference(f"{above}{key}", mine, other))
+    return differing
 
 
 def _word(value: Any) -> str:
@@ -170,7 +187,7 @@ def going_on(directory: Path, follower: Follower) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        follower.interrupted(f"what is finished is kept; go on with the same command and --out {directory}")
+        follower.interrupted(directory)
         raise
 
 
@@ -207,13 +224,13 @@ def run_all(
 
 def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, dataset: Dataset | None) -> Done:
     try:
-        if RunFiles(path).about.is_file():
+        if RunFiles(path).manifest.is_file():
             result = resume(path, workers=workers, dataset=dataset, reporter=follower)
         else:
             _clear_beginning(path)
             result = run(planned.spec, out=path, workers=workers, dataset=dataset, reporter=follower)
     except FedveilError as error:
-        return Done(planned.name, None, tuple(round_events(path)), str(error))
+        return Done(planned.name, None, tuple(round_events(path)), error)
     return Done(planned.name, result, tuple(round_events(path)))
 
 

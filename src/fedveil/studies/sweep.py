@@ -14,24 +14,16 @@ from typing import Any
 
 from fedveil.config.merge import parse_value
 from fedveil.config.spec import Spec, resolve
-from fedveil.core.errors import FedveilError
-from fedveil.core.words import SEEDED
+from fedveil.core.atomic import disk_errors
+from fedveil.core.errors import ArgumentError
+from fedveil.core.guarantee import SEEDED, cell_name
+from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
-from fedveil.report.plots.comparison import draw_sweep
-from fedveil.report.terminal.run_tables import csv_text, explanation, markdown_text, sweep_table
-from fedveil.runs.files import disk_errors, write_whole
-from fedveil.studies.repeated_runs import cell_name, chosen_cells, summarise
-from fedveil.studies.series import (
-    Follower,
-    check_size,
-    count_seeds,
-    failures,
-    going_on,
-    open_series,
-    prepared_with,
-    run_all,
-    with_seeds,
-)
+from fedveil.report.plots.sweep_grid import draw_sweep
+from fedveil.report.terminal.run_tables import sweep_table
+from fedveil.studies.repeated_runs import chosen_cells
+from fedveil.studies.series import Follower, check_size, count_seeds
+from fedveil.studies.study import Case, Study, study_settings, train_cases, write_tables
 
 
 @dataclass(frozen=True)
@@ -42,29 +34,12 @@ class Axis:
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """What a sweep found: one row per grid point, remarks, which runs failed, and the picture if there is one."""
-
-    out: Path
-    keys: list[str]
-    rows: list[dict[str, Any]]
-    notes: list[str]
-    failed: list[str]
-    picture: Path | None
-
-    def to_dict(self) -> dict[str, Any]:
-        files = {"out": str(self.out), "picture": str(self.picture) if self.picture else None}
-        files["table"] = str(self.out / "table.csv")
-        return {**files, "keys": self.keys, "points": self.rows, "notes": self.notes, "failed": self.failed}
-
-
 def parse_axis(text: str) -> Axis:
     """`key=value,value,…` from the command line; values are read as TOML, or else taken as plain words."""
     key, equals, values = text.partition("=")
     parts = [part.strip() for part in _split(values)]
     if not equals or not all(key.strip().split(".")) or not all(parts):
-        raise FedveilError(f"--over {text}: expected key=value,value,… without empty values")
+        raise ArgumentError("over", f"{text}: expected key=value,value,… without empty values")
     return Axis(key.strip(), tuple(map(parse_value, parts)))
 
 
@@ -98,52 +73,50 @@ def sweep(
     unit: str | None = None,
     view: str | None = None,
     dataset: Dataset | None = None,
-) -> Sweep:
+) -> Study:
     """Train every point of the grid with the seeds 1 … `seeds`; with the same `out` it goes on where it was stopped.
 
     The runs are seeded so that a sweep can be repeated, and are therefore not private; the table says so.
     """
-    told = dict(overrides or {}) | ({} if rounds is None else {"stop.rounds": rounds})
-    told |= {} if dataset is None else {"data.name": dataset.name}
-    _check_axes(axes, told)
-    repeated = count_seeds(seeds)
+    settings = study_settings(overrides, rounds, dataset)
+    _check_axes(axes, settings)
+    repeated, cells = count_seeds(seeds), chosen_cells(unit, view)
     check_size(prod(len(axis.values) for axis in axes) * len(repeated), workers)
-    points = [
-        dict(zip((axis.key for axis in axes), values, strict=True)) for values in product(*(a.values for a in axes))
-    ]
-    specs = [resolve(source, told | point) for point in points]
-    loaded: dict[str, Dataset] = {}
-    for spec in specs:
-        prepared_with(spec, dataset, loaded)  # refuse before the first run what the last one could not do
-    groups = [with_seeds(point_name(point), spec, repeated) for point, spec in zip(points, specs, strict=True)]
-    directory, planned = Path(out), [run for group in groups for run in group]
-    open_series(directory, "sweep", planned)
-    with going_on(directory, follower):
-        runs = {run.name: run for run in run_all(directory, planned, follower, workers=workers, dataset=dataset)}
-        cells, rows = chosen_cells(unit, view), []
-        for point, spec, group in zip(points, specs, groups, strict=True):
-            prepared = prepared_with(spec, dataset, loaded)
-            row = summarise(prepared, [runs[run.name] for run in group], cells)
-            rows.append({"point": point, **row})
-        finite = [cell for cell in cells if any(row["epsilon"][cell_name(cell)]["promised"] != "inf" for row in rows)]
-        failed = failures(list(runs.values()))
-        return _write(directory, axes, rows, cell_name((finite or list(cells))[0]), failed, specs[0])
+    keys = [axis.key for axis in axes]
+    points = [dict(zip(keys, values, strict=True)) for values in product(*(axis.values for axis in axes))]
+    cases = [Case(point_name(point), {"point": point}, resolve(source, settings | point)) for point in points]
+    directory = Path(out)
+    trained, failed = train_cases(
+        "sweep",
+        cases,
+        directory,
+        cells=cells,
+        seeds=repeated,
+        follower=follower,
+        workers=workers,
+        dataset=dataset,
+    )
+    picture = directory / "sweep.png" if len(axes) <= 2 else None
+    result = Study("points", directory, [case.row for case in trained], [SEEDED.text], failed, picture, tuple(keys))
+    write_tables(result, *sweep_table(keys, result.rows))
+    _draw(result, cases[0].spec, cells)
+    return result
 
 
 def _check_axes(axes: Sequence[Axis], told: Mapping[str, Any]) -> None:
     if not axes:
-        raise FedveilError("nothing to sweep: say --over key=value,value,…")
+        raise ArgumentError("over", "nothing to sweep; give a key and its values")
     keys = [axis.key for axis in axes]
     for axis in axes:
         if keys.count(axis.key) > 1:
-            raise FedveilError(f"--over {axis.key}: given twice")
+            raise ArgumentError("over", f"{axis.key} is given twice")
         if axis.key in told:
-            raise FedveilError(f"--over {axis.key}: is also set to one value")
+            raise ArgumentError("over", f"{axis.key} is also set to one value")
         if axis.key == "seed":
-            raise FedveilError("--over seed: say --seeds N, which repeats every point with the seeds 1 … N")
+            raise ArgumentError("over", "seed can't be swept; seeds = N repeats every point with the seeds 1 … N")
         words = [json.dumps(value, default=str) for value in axis.values]
         if len(set(words)) < len(words):
-            raise FedveilError(f"--over {axis.key}: a value is given twice")
+            raise ArgumentError("over", f"{axis.key}: a value is given twice")
 
 
 def point_name(point: Mapping[str, Any]) -> str:
@@ -157,17 +130,11 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _write(
-    directory: Path, axes: Sequence[Axis], rows: list[dict[str, Any]], cell: str, failed: list[str], spec: Spec
-) -> Sweep:
-    notes, keys = [SEEDED], [axis.key for axis in axes]
-    headings, lines = sweep_table(keys, rows)
-    picture = directory / "sweep.png" if len(axes) <= 2 else None
-    write_whole(directory / "table.csv", csv_text(rows).encode())
-    remarks = [*explanation(rows), *notes, *(f"failed: {words}" for words in failed)]
-    write_whole(directory / "table.md", markdown_text(headings, lines, remarks).encode())
-    if picture is not None:
-        title = f"{spec.base} on {spec.data.name}" if "method" not in keys else spec.data.name
-        with disk_errors(picture):
-            draw_sweep(picture, f"{title} (seeded: not private)", keys, rows, cell)
-    return Sweep(directory, keys, rows, notes, failed, picture)
+def _draw(sweep: Study, spec: Spec, cells: Sequence[TableCell]) -> None:
+    if sweep.picture is None:
+        return
+    names = [cell_name(*cell) for cell in cells]
+    finite = [name for name in names if any(row["epsilon"][name]["promised"] != "inf" for row in sweep.rows)]
+    title = f"{spec.base} on {spec.data.name}" if "method" not in sweep.keys else spec.data.name
+    with disk_errors(sweep.picture):
+        draw_sweep(sweep.picture, f"{title} (seeded: not private)", sweep.keys, sweep.rows, (finite or names)[0])

@@ -98,7 +98,7 @@ def test_a_record_seen_again_in_a_later_round_is_the_same_record() -> None:
 def test_padding_of_a_poisson_batch_is_no_record() -> None:
     scene = make_scene(replace(small(), batch=PoissonBatch(4)))
     _, truth = steal(scene, first_model(scene), list(range(CLIENTS)), View.CLIENT)
-    draws = scene.sites.draw(scene.method, 0, list(range(CLIENTS)), scene.streams)
+    draws = scene.job.sites.draw(scene.job.method, 0, list(range(CLIENTS)), scene.job.streams)
     assert truth.counts.tolist() == draws.counts[:, 0].tolist()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 from rich.console import Console
 
@@ -49,5 +50,5 @@ def test_an_interruption_is_said_even_in_the_middle_of_a_run() -> None:
     with SeriesReporter(Console(file=text)) as reporter:
         reporter.plan(1, 0, 4)
         reporter.next_run("a", 4)
-        reporter.interrupted("go on with the same command")
-    assert text.getvalue() == "go on with the same command\n"
+        reporter.interrupted(Path("runs/mine"))
+    assert text.getvalue() == "what is finished is kept; go on with the same command and --out runs/mine\n"

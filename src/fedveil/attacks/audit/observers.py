@@ -20,7 +20,7 @@ from fedveil.attacks.audit.canaries import Records, clipped_gradients, clipped_s
 from fedveil.core.streams import Streams
 from fedveil.core.types import Observation, Taps, View
 from fedveil.engine.batched import Evaluation
-from fedveil.engine.client import NO_TAPS, Broadcast, Uploads
+from fedveil.engine.client import NO_TAPS, Broadcast, Upload
 from fedveil.engine.gradients import Factors, Gradients
 from fedveil.engine.loop import Runtime
 from fedveil.engine.personal_models import Starts
@@ -50,13 +50,13 @@ class Watcher:
 
     def train(
         self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
-    ) -> Iterator[Uploads]:
+    ) -> Iterator[Upload]:
         for members, wanted in self._watched(broadcast, cohort):
-            for uploads in self.runtime.train(broadcast, members, wanted, self._starts(broadcast, starts)):
-                for observation in uploads.observations:
-                    if observation.client in self._canary:
-                        self.scores[self._canary[observation.client]] += self._score(broadcast, observation)
-                yield replace(uploads, observations=())
+            for upload in self.runtime.train(broadcast, members, wanted, self._starts(broadcast, starts)):
+                if upload.client in self._canary:
+                    for observation in upload.observations:
+                        self.scores[self._canary[upload.client]] += self._score(broadcast, observation)
+                yield replace(upload, observations=())
 
     def evaluate(self, state: ServerState) -> Evaluation:
         return self.runtime.evaluate(state)

@@ -10,16 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.core.errors import FedveilError
-from fedveil.core.streams import Streams
-from fedveil.core.types import Declaration, Observation, Taps, View
+from fedveil.core.types import CLIENTS_WORK, Declaration, Observation, Taps, View
 from fedveil.data.dataset import to_float
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast, check_taps
 from fedveil.engine.gradients import Gradients
+from fedveil.engine.job import Job
 from fedveil.engine.sites import Draws, Sites
 from fedveil.method import Method
-
-VIEWS = (View.ON_DEVICE, View.CLIENT, View.SERVER)
 
 MOST_RECORDS = 256
 """Records behind one stolen update; more are not told apart by any known attack and only cost memory."""
@@ -92,28 +90,29 @@ class Truth:
 
 
 @dataclass(frozen=True)
-class Scene:
-    """Where the theft takes place."""
+class AttackScene:
+    """Where the theft takes place: the engine at work, and what the adversary makes of the public model."""
 
-    method: Method
     engine: Engine
-    model: nn.Module
     gradients: Gradients  # of the model, in a form that can be differentiated
-    sites: Sites
-    streams: Streams
     classes: int
 
+    @property
+    def job(self) -> Job:
+        """The training that is attacked."""
+        return self.engine.job
 
-def choose_victims(scene: Scene, victims: int, generator: torch.Generator) -> list[int]:
+
+def choose_victims(scene: AttackScene, victims: int, generator: torch.Generator) -> list[int]:
     """`victims` different clients of one shape (steps and batch size), so that they can be attacked side by side."""
-    clients = len(scene.sites.sizes)
+    clients = len(scene.job.sites.sizes)
     if victims < 1:
         raise FedveilError(f"--victims: must be at least 1, not {victims}")
     if victims > clients:
         raise FedveilError(f"--victims: there are {clients} clients, not {victims}; see data.clients")
     groups: dict[tuple[int, int, int], list[int]] = {}
     for client in torch.randperm(clients, generator=generator).tolist():
-        groups.setdefault(scene.sites.shape(scene.method, client), []).append(client)
+        groups.setdefault(scene.job.sites.shape(scene.job.method, client), []).append(client)
     largest = max(groups.values(), key=len)
     if victims > len(largest):
         raise FedveilError(f"--victims: only {len(largest)} clients make the same number of steps; attack those")
@@ -121,31 +120,31 @@ def choose_victims(scene: Scene, victims: int, generator: torch.Generator) -> li
 
 
 def steal(
-    scene: Scene, broadcast: Broadcast, clients: Sequence[int], view: View, looks: int = 1
+    scene: AttackScene, broadcast: Broadcast, clients: Sequence[int], view: View, looks: int = 1
 ) -> tuple[Stolen, Truth]:
     """What `view` shows of the clients' work in the broadcast's round, and apart from it the truth.
 
     On the device one example of each client is looked at: the first of its first batch. `looks` above 1 makes
     the server send the same model again, and averages what it sees of the same records.
     """
-    if view not in VIEWS:
-        raise FedveilError(f"--view: {view} shows no client's work; there are {', '.join(VIEWS)}")
-    check_taps(scene.method, Taps(frozenset({view})))
-    draws = scene.sites.draw(scene.method, broadcast.round, clients, scene.streams)
+    if view not in CLIENTS_WORK:
+        raise FedveilError(f"--view: {view} shows no client's work; there are {', '.join(CLIENTS_WORK)}")
+    check_taps(scene.job.method, Taps(frozenset({view})))
+    draws = scene.job.sites.draw(scene.job.method, broadcast.round, clients, scene.job.streams)
     facts = _facts(scene, broadcast, draws, view)
     if view is not View.ON_DEVICE:
-        _check_looks(scene.method, draws, looks)
+        _check_looks(scene.job.method, draws, looks)
     if (draws.counts[:, 0] == 0).any():
         raise FedveilError("--view: a victim's first batch is empty, so there is nothing to steal; use another --seed")
     if looks > 1 and view is View.ON_DEVICE:
         seen = [_repeated_row(scene, broadcast, client, looks) for client in clients]
     else:
         seen = _averaged(scene, broadcast, clients, view, looks)
-    return Stolen(view, replace(facts, looks=looks), tuple(seen)), _truth(scene.sites, draws, clients, view)
+    return Stolen(view, replace(facts, looks=looks), tuple(seen)), _truth(scene.job.sites, draws, clients, view)
 
 
-def _facts(scene: Scene, broadcast: Broadcast, draws: Draws, view: View) -> Facts:
-    method, steps, slots = scene.method, draws.steps, draws.declared
+def _facts(scene: AttackScene, broadcast: Broadcast, draws: Draws, view: View) -> Facts:
+    method, steps, slots = scene.job.method, draws.steps, draws.declared
     repeated = method.batch.kind == "all"
     records = 1 if view is View.ON_DEVICE else slots * (1 if repeated else steps)
     if records > MOST_RECORDS:
@@ -153,10 +152,10 @@ def _facts(scene: Scene, broadcast: Broadcast, draws: Draws, view: View) -> Fact
             f"--view {view}: an update of {records} records can't be taken apart (at most {MOST_RECORDS});"
             " make fewer steps or smaller batches, e.g. --set local.steps=1 or --set data.records=5"
         )
-    examples = scene.sites.examples
+    examples = scene.job.sites.examples
     return Facts(
         method=method,
-        model=scene.model,
+        model=scene.job.model,
         gradients=scene.gradients,
         input_shape=tuple(examples.inputs.shape[1:]),
         classes=scene.classes,
@@ -169,37 +168,39 @@ def _facts(scene: Scene, broadcast: Broadcast, draws: Draws, view: View) -> Fact
             broadcast.round,
             draws.records[0],
             scene.gradients.layout.group_count,
-            len(scene.sites.sizes),
+            len(scene.job.sites.sizes),
             broadcast.bound,
         ),
     )
 
 
-def _averaged(scene: Scene, broadcast: Broadcast, clients: Sequence[int], view: View, looks: int) -> list[Observation]:
+def _averaged(
+    scene: AttackScene, broadcast: Broadcast, clients: Sequence[int], view: View, looks: int
+) -> list[Observation]:
     rounds = [_seen(scene, replace(broadcast, round=broadcast.round + look), clients, view) for look in range(looks)]
     return [_mean(several) for several in zip(*rounds, strict=True)]
 
 
-def _seen(scene: Scene, broadcast: Broadcast, clients: Sequence[int], view: View, slot: int = 0) -> list[Observation]:
+def _seen(
+    scene: AttackScene, broadcast: Broadcast, clients: Sequence[int], view: View, slot: int = 0
+) -> list[Observation]:
     """What the view shows of the clients, in their order; of a batch's rows, the one in `slot`."""
     taps, size = Taps(frozenset({view})), scene.engine.plan.clients
-    found: dict[int, Observation] = {}
+    seen: list[Observation] = []
     for first in range(0, len(clients), size):
-        for shown in scene.engine.train(broadcast, clients[first : first + size], taps).observations:
-            if shown.view is view:
-                found[shown.client] = shown
-    if view is View.ON_DEVICE:
-        found = {client: replace(shown, tensors=shown.tensors[slot]) for client, shown in found.items()}
-    return [found[client] for client in clients]
+        for upload in scene.engine.train(broadcast, clients[first : first + size], taps):
+            (shown,) = upload.observations
+            seen.append(shown if view is not View.ON_DEVICE else replace(shown, tensors=shown.tensors[slot]))
+    return seen
 
 
-def _repeated_row(scene: Scene, broadcast: Broadcast, client: int, looks: int) -> Observation:
+def _repeated_row(scene: AttackScene, broadcast: Broadcast, client: int, looks: int) -> Observation:
     """The gradient of the client's first example, averaged over the first `looks` rounds that begin with it."""
     seen: list[Observation] = []
     record: int | None = None
     for waited in range(MOST_ROUNDS_WAITED):
         again = replace(broadcast, round=broadcast.round + waited)
-        draws = scene.sites.draw(scene.method, again.round, [client], scene.streams)
+        draws = scene.job.sites.draw(scene.job.method, again.round, [client], scene.job.streams)
         batch = draws.indices[0, 0, : int(draws.counts[0, 0])].tolist()
         record = batch[0] if record is None else record
         if record in batch:

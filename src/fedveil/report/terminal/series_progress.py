@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
@@ -53,9 +54,9 @@ class SeriesReporter(LiveReporter):
         self._say(f"{self._place()}: {text}{self._time_left()}")
         self._name = ""
 
-    def interrupted(self, text: str) -> None:
+    def interrupted(self, directory: Path) -> None:
         self._name = ""
-        self._say(text)
+        self._say(f"what is finished is kept; go on with the same command and --out {directory}")
 
     def _pass(self, rounds: int) -> None:
         self._here -= rounds

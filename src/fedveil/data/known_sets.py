@@ -1,0 +1,34 @@
+"""The data sets that can be asked for by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Caveat
+from fedveil.data import sets
+from fedveil.data.named_set import NamedSet
+
+SETS: dict[str, NamedSet] = {one.name: one for one in vars(sets).values() if isinstance(one, NamedSet)}
+"""Every set that `fedveil.data.sets` imports, in the order of its lines."""
+
+
+def known_set(name: str) -> NamedSet:
+    """The declaration of a data set; a name that nobody declared is refused."""
+    if name not in SETS:
+        raise FedveilError(
+            f"unknown data set '{name}': choose one of {', '.join(sorted(SETS))}; records of your own are given in"
+            " Python, as dataset=…"
+        )
+    return SETS[name]
+
+
+def task_of(name: str) -> Mapping[str, Any]:
+    """The papers' settings for a data set; none for records of your own."""
+    return SETS[name].task if name in SETS else {}
+
+
+def caveats_of(name: str) -> tuple[Caveat, ...]:
+    """What must be said with every guarantee on a data set; nothing is known of records of your own."""
+    return SETS[name].caveats if name in SETS else ()

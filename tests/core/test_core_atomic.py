@@ -1,0 +1,60 @@
+"""Files appear whole, by rename, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.errors import FedveilError
+
+
+def test_a_file_is_written_and_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    write_whole(path, b"new", bytearray(b"er"))
+    assert path.read_bytes() == b"newer"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_failure_while_writing_leaves_the_old_file_and_no_rest(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(*((os, "fsync") if moment == "fsync" else (Path, "replace")), full)
+    with pytest.raises(FedveilError, match=r"file: No space left on device$"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_file_is_synced_before_it_is_renamed_and_the_directory_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (done.append("sync"), fsync(descriptor))[1])
+    monkeypatch.setattr(Path, "replace", lambda self, to: (done.append("rename"), replace(self, to))[1])
+    write_whole(tmp_path / "file", b"content")
+    assert done == ["sync", "rename", "sync"]
+
+
+def test_writing_into_a_missing_directory_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(FedveilError) as caught:
+        write_whole(tmp_path / "nowhere" / "file", b"")
+    assert str(caught.value) == f"{tmp_path}/nowhere/file: there is no directory {tmp_path}/nowhere"
+
+
+def test_errors_of_the_disk_name_the_file_or_else_the_place(tmp_path: Path) -> None:
+    with pytest.raises(FedveilError, match=r"^/there: Permission denied$"), disk_errors(Path("/here")):
+        raise PermissionError(13, "Permission denied", "/there")
+    with pytest.raises(FedveilError, match=r"^/here: out of luck$"), disk_errors(Path("/here")):
+        raise OSError("out of luck")
