@@ -23,7 +23,7 @@ from fedveil.core.guarantee import Relation
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples
 from fedveil.ledger.store import Ledger
-from fedveil.report.page.sentences import status_words
+from fedveil.report.page.guarantee_sentences import status_words
 from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.account import account
 from fedveil.runs.read import read_run

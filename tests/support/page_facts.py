@@ -143,7 +143,7 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
+        self.texts: list[str] = []
         self.rows: list[list[str]] = []
         self._open: list[str] = []
         self.feed(html)
@@ -165,13 +165,13 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._open and self._open[-1] != "style":
-            self.words.append(data)
+            self.texts.append(data)
             if {"td", "th"} & set(self._open):
                 self.rows[-1][-1] += data
 
     @property
     def text(self) -> str:
-        return re.sub(r"\s+", " ", " ".join(self.words))
+        return re.sub(r"\s+", " ", " ".join(self.texts))
 
     def all(self, *tags: str) -> list[dict[str, str | None]]:
         return [attributes for tag, attributes in self.elements if tag in tags]

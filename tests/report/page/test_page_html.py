@@ -72,7 +72,7 @@ def test_hostile_words_stay_words() -> None:
         assert not read.all("script")
         assert all(image.get("src", "").startswith("data:image/png;base64,") for image in read.all("img"))
         assert not [name for _, attributes in read.elements for name in attributes if name.startswith("on")]
-        assert HOSTILE in "".join(read.words)
+        assert HOSTILE in "".join(read.texts)
 
 
 @pytest.mark.parametrize("runs", [1, 2])

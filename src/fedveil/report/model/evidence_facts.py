@@ -124,10 +124,9 @@ class AuditFacts:
         return facts
 
 
-def _caveat(value: Mapping[str, Any]) -> Caveat:
-    """With its kind: an audit of fedveil 0.1 kept sentences, of which code can't tell what they spoil."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"not a caveat: {value!r}")
+def _caveat(value: object) -> Caveat:
+    if not isinstance(value, Mapping):  # a text alone says no kind, and a leak would go unseen
+        raise TypeError(f"not a caveat with a kind: {value!r}")
     return Caveat.from_dict(value)
 
 

@@ -12,7 +12,6 @@ from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts
 ENDED_EARLY = "nobody could take part any more (a limit or a budget)"
 """Why a run ended before its last round."""
 
-
 RunState = Literal["finished", "unfinished", "running"]
 
 

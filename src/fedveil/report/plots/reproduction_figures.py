@@ -31,11 +31,10 @@ HEADING = 34
 def draw_table(
     path: Path, title: str, value: str, rows: Sequence[ReproductionRow], *, ordered: bool, logarithmic: bool
 ) -> Figure:
-    """One line per row of the table over its columns (over its rows, if it has one column): ours filled, the paper's
-    hollow.
+    """One line per row of the table over its columns: ours filled, the paper's hollow. One column alone lies across.
 
     `ordered` says that what lies across are values of something: then points are joined, else they stand beside one
-    another. The axis of the `value` may be `logarithmic`, where the numbers span more than a decade.
+    another. `logarithmic` lets the axis of the `value` be that, where the numbers span more than a decade.
     """
     if len({row["column"] for row in rows}) == 1:  # a table of one column reads better lying down
         rows = [{**row, "row": row["column"], "column": row["row"]} for row in rows]
