@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedveil.attacks.inversion.pictures import Tile
+from fedveil.attacks.inversion.reconstruction_pictures import Tile
 from fedveil.core.errors import FedveilError
 from fedveil.report.model.run_facts import Attack, Theft
 from fedveil.runs.files import RunFiles, disk_errors, text_digest, write_whole
