@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Streams
-from fedveil.parts.compression import Compression, Prune, Share, largest, upload_bytes
+from fedveil.parts.compression import Compression, Prune, Share, keep_largest, upload_bytes
 
 STREAMS = Streams.from_seed(3)
 
@@ -86,7 +86,7 @@ def test_every_entry_is_chosen_equally_often() -> None:
 
 
 def test_ties_do_not_send_more_than_the_stated_number() -> None:
-    assert int((largest(torch.ones(1, 30), 7) != 0).sum()) == 7
+    assert int((keep_largest(torch.ones(1, 30), 7) != 0).sum()) == 7
 
 
 def test_one_row_does_not_depend_on_the_others() -> None:

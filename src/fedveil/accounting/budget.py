@@ -24,10 +24,10 @@ from fedveil.core.guarantee import Relation
 MOST_ROUNDS = 10**9
 
 
-Source = tuple[str, Relation]
+CostSource = tuple[str, Relation]
 """The place whose noise bounds something, and the relation under which it does: another relation is another bound."""
 
-Costs = tuple[tuple[Source, Composition], ...]
+Costs = tuple[tuple[CostSource, Composition], ...]
 """What something costs, for each source of a bound; empty where nothing bounds it."""
 
 Spent = Costs | None

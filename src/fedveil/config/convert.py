@@ -43,7 +43,7 @@ KINDS: tuple[UnionType, ...] = (
     distances.Distance,
     regularisers.Regulariser,
     labels.Label,
-    invert.Optimiser,
+    invert.Minimiser,
 )
 NUMBERS = (Schedule, Bound)
 """Kinds for which a bare number stands for a value that never changes."""

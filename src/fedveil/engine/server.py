@@ -23,8 +23,8 @@ from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import ONE_UPDATE, Method
 from fedveil.parts.optimisers import State
 
-CLIPPED_TOGETHER = 32
-"""Updates that the server clips at a time: for one alone the calls would take longer than the arithmetic."""
+CLIPPED_TOGETHER = 8
+"""Updates that the server clips at a time: for fewer the calls cost more than the arithmetic, more leave the caches."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.models.features import FixedFeatures, Projected, Scattering
 from fedveil.models.strokes import characters, contrast
 
-KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
+CHARACTER_KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
 """The drawn characters behind the basis, and how many directions of it are kept."""
 
 BASIS = Path(__file__).with_name("strokes.safetensors")
@@ -53,9 +53,11 @@ def scattering(input_shape: Sequence[int], classes: int, *, basis: str = "auto",
 @torch.no_grad()
 def make_basis() -> tuple[Tensor, Tensor]:
     """The mean `[F]` and the directions `[F, OUTPUTS]`, from code and a seed alone."""
-    pictures = characters(KINDS, SAMPLES, SEED)
+    pictures = characters(CHARACTER_KINDS, SAMPLES, SEED)
     features = Scattering((1, 28, 28))
-    return contrast(torch.cat([features(part) for part in torch.split(pictures, 500)]), KINDS, OUTPUTS, SHRINKAGE)
+    return contrast(
+        torch.cat([features(part) for part in torch.split(pictures, 500)]), CHARACTER_KINDS, OUTPUTS, SHRINKAGE
+    )
 
 
 @cache

@@ -35,7 +35,7 @@ class Prune:
 
     def apply(self, updates: Tensor, addresses: Sequence[Address], streams: Streams) -> Tensor:
         """The updates `[K, P]` with all but the largest entries zero."""
-        return largest(updates, self.kept(updates.shape[-1]))
+        return keep_largest(updates, self.kept(updates.shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Share:
         """The updates `[K, P]` with all entries zero but those that are shared."""
         size = updates.shape[-1]
         if self.choice == "largest":
-            return largest(updates, self.kept(size))
+            return keep_largest(updates, self.kept(size))
         sent = torch.zeros_like(updates)
         for k, address in enumerate(addresses):
             order = streams.generator(Purpose.SELECTION, address).permutation(size)
@@ -71,7 +71,7 @@ class Share:
 Compression = Prune | Share
 
 
-def largest(updates: Tensor, count: int) -> Tensor:
+def keep_largest(updates: Tensor, count: int) -> Tensor:
     """All but the `count` largest entries of each row set to zero."""
     if count >= updates.shape[-1]:
         return updates

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedveil.attacks.inversion.pictures import Tile
+from fedveil.attacks.inversion.reconstruction_pictures import Tile
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Values = np.ndarray[Any, Any]
+_Values = np.ndarray[Any, Any]
 
 
 def send(message: Any, pipe: IO[bytes]) -> None:
@@ -26,5 +26,5 @@ def send(message: Any, pipe: IO[bytes]) -> None:
     pipe.flush()
 
 
-def _by_value(tensor: Tensor) -> tuple[Callable[[Values], Tensor], tuple[Values]]:
+def _by_value(tensor: Tensor) -> tuple[Callable[[_Values], Tensor], tuple[_Values]]:
     return torch.from_numpy, (tensor.detach().numpy(),)

@@ -10,10 +10,18 @@ from typing import Any
 
 import torch
 
-from fedveil.attacks.inversion import pictures
+from fedveil.attacks.inversion import reconstruction_pictures as pictures
 from fedveil.attacks.inversion.differentiable import differentiable
-from fedveil.attacks.inversion.invert import PRESETS, Attack, Reconstruction, invert
-from fedveil.attacks.inversion.metrics import SUCCESS, Score, Successes, Summary, blind_rmse, scores, summarise
+from fedveil.attacks.inversion.invert import PRESETS, Inversion, Reconstruction, invert
+from fedveil.attacks.inversion.metrics import (
+    SUCCESS,
+    AttackSummary,
+    Score,
+    Successes,
+    blind_rmse,
+    scores,
+    summarise_scores,
+)
 from fedveil.attacks.inversion.victims import AttackScene, Stolen, Truth, choose_victims, steal
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, merge, set_dotted
@@ -50,7 +58,7 @@ class AttackResult:
     attack: str
     settings: dict[str, Any]
     scored: tuple[tuple[Score, ...], ...]  # seed by seed
-    tried: dict[str, Summary]
+    tried: dict[str, AttackSummary]
     threshold: float
     blind: float
     facts: dict[str, Any]
@@ -58,7 +66,7 @@ class AttackResult:
     picture: Path | None = None
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> AttackSummary:
         return self.tried[self.attack]
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,9 +143,9 @@ def attack(
             title = name if seeds == 1 else f"{name}-{repeat + 1}"
             progress = AttackProgress(title, note, successes, film, unfinished)
             tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, progress, cores))
-        summary = summarise([score for one in tries[name] for score in one.scored])
+        summary = summarise_scores([score for one in tries[name] for score in one.scored])
         note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
-    summaries = {name: summarise([s for one in made for s in one.scored]) for name, made in tries.items()}
+    summaries = {name: summarise_scores([s for one in made for s in one.scored]) for name, made in tries.items()}
     best = max(summaries, key=lambda name: summaries[name].strength)
     result = AttackResult(
         method=prepared.spec.base,
@@ -158,7 +166,7 @@ def attack(
         for name, made in tries.items():  # the strongest under the name that was asked for, the others beside it
             path = result.picture if name == best else result.picture.with_stem(f"{result.picture.stem}-{name}")
             title = _title(result, name)
-            pictures.draw(path, title, truth, made[0].found, made[0].scored, made[0].film)
+            pictures.draw_reconstructions(path, title, truth, made[0].found, made[0].scored, made[0].film)
     run = run_of(source)
     if run is not None and keep:
         shown = pictures.tiles(truth, tries[best][0].found, tries[best][0].scored)
@@ -174,7 +182,7 @@ class _Try:
 
 
 def _attempt(
-    composition: Attack,
+    composition: Inversion,
     stolen: Stolen,
     truth: Truth,
     iterations: int,
@@ -254,7 +262,7 @@ def scene_of(prepared: Prepared) -> AttackScene:
     return AttackScene(Engine(prepared.job), gradients, prepared.dataset.classes)
 
 
-def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Attack]:
+def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Inversion]:
     """The attack that was named or, for the strongest, those worth trying.
 
     On noisy gradients the papers' own and one that knows σ; on batches of pictures also one that expects smooth ones.
@@ -270,11 +278,11 @@ def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[s
     return {each: _changed(PRESETS[each], changes) for each in names}
 
 
-def _changed(preset: Attack, changes: Mapping[str, Any]) -> Attack:
+def _changed(preset: Inversion, changes: Mapping[str, Any]) -> Inversion:
     table = unstructure(preset)
     for key, value in changes.items():
         table = set_dotted(table, key, value)
-    return structure(table, Attack, "attack")
+    return structure(table, Inversion, "attack")
 
 
 def _told(stolen: Stolen, state: ServerState) -> dict[str, Any]:

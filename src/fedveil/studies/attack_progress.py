@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedveil.attacks.inversion.metrics import Successes
 from fedveil.attacks.inversion.minimise import Group, Minima
-from fedveil.attacks.inversion.pictures import Film
+from fedveil.attacks.inversion.reconstruction_pictures import Film
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.report.model.number_texts import duration_text

@@ -16,7 +16,14 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.attacks.audit.bounds import Coins, Evidence, check_confidence, evidence
-from fedveil.attacks.audit.canaries import Records, check_canaries, craft, directions, place_clients, place_records
+from fedveil.attacks.audit.canaries import (
+    Records,
+    canary_directions,
+    check_canaries,
+    craft,
+    place_clients,
+    place_records,
+)
 from fedveil.attacks.audit.observers import (
     ClientInModels,
     ClientInUpdate,
@@ -187,7 +194,7 @@ def _run(
     watcher: Watcher
     with make_runtime(prepared.job) as runtime, _personal(method) as personal:
         if records is None:
-            ways = directions(prepared.layout, len(clients) if real else 1, generator)
+            ways = canary_directions(prepared.layout, len(clients) if real else 1, generator)
             watcher = (
                 ClientInModels(runtime, method, clients, ways, coins, replaced)
                 if real

@@ -10,7 +10,7 @@ import pytest
 
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.attacks.audit import bounds as audit_bounds
-from fedveil.attacks.audit.bounds import Evidence, at_least, evidence, operating_points, p_value, refuted
+from fedveil.attacks.audit.bounds import Evidence, clopper_pearson, evidence, operating_points, p_value, refuted
 from fedveil.core.errors import FedveilError
 
 
@@ -64,13 +64,13 @@ def test_the_bounds_share_the_probability_of_being_wrong(independent: bool, monk
 
     def counting(successes: Any, trials: int, error: float) -> Any:
         shares.extend([error] * (np.size(successes) == 1))  # several: a threshold is being chosen
-        return at_least(successes, trials, error)
+        return clopper_pearson(successes, trials, error)
 
     def refuting(canaries: int, guesses: int, right: int, delta: float, error: float) -> float:
         shares.append(error)
         return refuted(canaries, guesses, right, delta, error)
 
-    monkeypatch.setattr(audit_bounds, "at_least", counting)
+    monkeypatch.setattr(audit_bounds, "clopper_pearson", counting)
     monkeypatch.setattr(audit_bounds, "refuted", refuting)
     generator = np.random.default_rng(5)
     coins = generator.random(800) < 0.5
@@ -106,8 +106,8 @@ def test_the_bound_for_any_mechanism_reaches_half_of_epsilon_where_trials_can_sh
 
 
 def test_clopper_pearson_has_its_closed_form_at_the_ends() -> None:
-    assert at_least(np.array([0]), 100, 0.05)[0] == 0
-    assert at_least(np.array([100]), 100, 0.05)[0] == pytest.approx(0.05 ** (1 / 100))
+    assert clopper_pearson(np.array([0]), 100, 0.05)[0] == 0
+    assert clopper_pearson(np.array([100]), 100, 0.05)[0] == pytest.approx(0.05 ** (1 / 100))
 
 
 def test_higher_confidence_gives_a_smaller_bound() -> None:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from attack_scene import first_model, make_scene, small
 
-from fedveil.attacks.inversion.invert import PRESETS, Attack, Reconstruction, invert
+from fedveil.attacks.inversion.invert import PRESETS, Inversion, Reconstruction, invert
 from fedveil.attacks.inversion.labels import Known
-from fedveil.attacks.inversion.metrics import Score, Successes, scores, summarise
+from fedveil.attacks.inversion.metrics import Score, Successes, scores, summarise_scores
 from fedveil.attacks.inversion.minimise import UPDATES, Minima, Objective, Watch, nobody
 from fedveil.attacks.inversion.victims import Stolen, Truth, steal
 from fedveil.core.errors import FedveilError
@@ -22,7 +22,7 @@ VICTIMS = [0, 2, 5]
 
 
 def attacked(
-    attack: Attack, stolen: Stolen, truth: Truth, iterations: int = 20, workers: int = 1
+    attack: Inversion, stolen: Stolen, truth: Truth, iterations: int = 20, workers: int = 1
 ) -> tuple[Reconstruction, list[Score]]:
     successes = Successes(truth, 0.1)
     generator = torch.Generator().manual_seed(0)
@@ -44,7 +44,7 @@ def test_directions_alone_give_most_of_it_away() -> None:
     scene = make_scene(small(), shape=(20,))
     stolen, truth = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE)
     _, scored = attacked(PRESETS["inverting-gradients"], stolen, truth, iterations=50)
-    assert summarise(scored).means["rmse"] < 0.1  # type: ignore[operator]
+    assert summarise_scores(scored).means["rmse"] < 0.1  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("view", [View.CLIENT, View.SERVER])
@@ -83,7 +83,9 @@ def test_with_enough_looks_little_noise_is_no_protection() -> None:
     scene = make_scene(weak)
     once, truth = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE)
     often, _ = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE, looks=100)
-    few, many = (summarise(attacked(PRESETS["cpl"], stolen, truth, 5)[1]).means["rmse"] for stolen in (once, often))
+    few, many = (
+        summarise_scores(attacked(PRESETS["cpl"], stolen, truth, 5)[1]).means["rmse"] for stolen in (once, often)
+    )
     assert many < 0.6 * few  # type: ignore[operator]
 
 
@@ -91,7 +93,8 @@ def test_an_informed_attacker_comes_closer_than_one_who_trusts_the_noise() -> No
     scene = make_scene(small(FED_CDP))
     stolen, truth = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE)
     trusting, informed = (
-        summarise(attacked(PRESETS[name], stolen, truth, iterations=5)[1]).means["rmse"] for name in ("cpl", "informed")
+        summarise_scores(attacked(PRESETS[name], stolen, truth, iterations=5)[1]).means["rmse"]
+        for name in ("cpl", "informed")
     )
     assert informed < trusting  # type: ignore[operator]
 
@@ -109,7 +112,7 @@ def test_a_watch_sees_the_records_develop_from_the_seed_to_the_result() -> None:
     stolen, _ = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE)
     frames: list[torch.Tensor] = []
     found = invert(
-        Attack(),
+        Inversion(),
         stolen,
         5,
         torch.Generator().manual_seed(0),
@@ -139,7 +142,7 @@ def test_iterations_of_failed_tries_count_until_success() -> None:
     scene = make_scene(small())
     stolen, truth = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE)
     tries: list[int] = []
-    attack = replace(Attack(), restarts=2, optimiser=SecondTry(truth.inputs, tries))
+    attack = replace(Inversion(), restarts=2, optimiser=SecondTry(truth.inputs, tries))
     _, scored = attacked(attack, stolen, truth)
     assert tries == [len(VICTIMS)] * 2
     assert all(score.success for score in scored)
@@ -151,11 +154,11 @@ def test_a_model_whose_gradient_is_zero_is_refused() -> None:
     stolen, truth = steal(scene, first_model(scene), VICTIMS, View.CLIENT)
     empty = tuple(replace(seen, tensors=torch.zeros_like(seen.tensors)) for seen in stolen.observations)
     with pytest.raises(FedveilError, match="no usable gradient"):
-        attacked(Attack(), replace(stolen, observations=empty), truth)
+        attacked(Inversion(), replace(stolen, observations=empty), truth)
 
 
 def test_at_least_one_iteration_is_asked_for() -> None:
     scene = make_scene(small())
     stolen, truth = steal(scene, first_model(scene), VICTIMS, View.CLIENT)
     with pytest.raises(FedveilError, match="--iterations"):
-        attacked(Attack(), stolen, truth, iterations=0)
+        attacked(Inversion(), stolen, truth, iterations=0)

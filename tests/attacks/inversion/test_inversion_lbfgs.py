@@ -7,7 +7,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from fedveil.attacks.inversion.adam import Adam
+from fedveil.attacks.inversion.adam import AdamDescent
 from fedveil.attacks.inversion.lbfgs import Lbfgs
 from fedveil.attacks.inversion.minimise import UPDATES
 
@@ -92,8 +92,8 @@ def test_values_never_rise() -> None:
     assert all(values == sorted(values, reverse=True) for values in seen.values())
 
 
-@pytest.mark.parametrize("optimiser", [Lbfgs(), Adam()])
-def test_an_attack_that_is_not_finite_ends_and_leaves_the_others_alone(optimiser: Lbfgs | Adam) -> None:
+@pytest.mark.parametrize("optimiser", [Lbfgs(), AdamDescent()])
+def test_an_attack_that_is_not_finite_ends_and_leaves_the_others_alone(optimiser: Lbfgs | AdamDescent) -> None:
     def broken(points: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
         values, slopes = bowls(points, members)
         return values.where(members != 1, float("nan")), slopes
@@ -104,6 +104,6 @@ def test_an_attack_that_is_not_finite_ends_and_leaves_the_others_alone(optimiser
 
 
 def test_adam_keeps_the_best_point_it_saw() -> None:
-    found = Adam(rate=0.5, signed=False).minimise(bowls, starts(3, 4), 20)
+    found = AdamDescent(rate=0.5, signed=False).minimise(bowls, starts(3, 4), 20)
     assert torch.allclose(bowls(found.points, torch.arange(3))[0], found.values)
     assert (found.values < 1e-2).all()

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedveil.attacks.inversion.invert import Reconstruction
-from fedveil.attacks.inversion.metrics import Successes, blind_rmse, scores, ssim, summarise
+from fedveil.attacks.inversion.metrics import Successes, blind_rmse, scores, ssim, summarise_scores
 from fedveil.attacks.inversion.victims import Truth
 
 
@@ -40,7 +40,7 @@ def test_errors_are_measured_in_the_units_of_the_records() -> None:
     assert not scored[0].success
     assert scored[0].label_accuracy == 0
     assert scored[0].iterations == 30  # all that were made
-    assert summarise(scored).means["iterations"] == 35
+    assert summarise_scores(scored).means["iterations"] == 35
 
 
 def test_iterations_to_success_are_counted_when_it_first_happens() -> None:
@@ -110,7 +110,7 @@ def test_a_batch_in_another_order_is_a_success_in_the_iteration_that_found_it() 
 def test_deviations_are_those_of_all_victims() -> None:
     truth = make_truth(1)
     shifts = torch.tensor([0.1, 0.3]).view(2, 1, 1, 1, 1)
-    found = summarise(scores(reconstruction(truth.inputs + shifts, truth.labels), truth, Successes(truth, 0.2)))
+    found = summarise_scores(scores(reconstruction(truth.inputs + shifts, truth.labels), truth, Successes(truth, 0.2)))
     assert found.means["rmse"] == pytest.approx(0.2, rel=1e-5)
     assert found.deviations["rmse"] == pytest.approx(0.1, rel=1e-5)
     assert found.success_rate == 0.5

@@ -52,7 +52,7 @@ TOP_ONLY = (0.05, 0.01)
 CHOOSING = 4
 """Every fourth trial serves to choose thresholds and is not evaluated."""
 
-LARGEST = 60.0
+MOST_REFUTED = 60.0
 """No experiment of any size refutes a larger ε."""
 
 
@@ -66,7 +66,7 @@ class Guessed:
 
 
 @dataclass(frozen=True)
-class Point:
+class OperatingPoint:
     """With the confidence of the audit: true positive rate at least `caught`, false positive rate at most `alarmed`."""
 
     threshold: float
@@ -106,7 +106,7 @@ class Evidence:
     delta: float
     confidence: float
     one_run: tuple[Guessed, ...]
-    points: tuple[Point | Accuracy, ...]  # empty where the trials are not independent
+    points: tuple[OperatingPoint | Accuracy, ...]  # empty where the trials are not independent
 
     def epsilon(self, delta: float | None = None) -> float:
         """The lower bound on ε at δ, for any mechanism; at the audit's own δ also by counting guesses."""
@@ -155,7 +155,7 @@ def refuted(canaries: int, guesses: int, right: int, delta: float, error: float)
     """The largest ε under which `right` of `guesses` right guesses have a probability below `error`."""
     if p_value(canaries, guesses, right, 0.0, delta) >= error:
         return 0.0
-    low, high = 0.0, LARGEST
+    low, high = 0.0, MOST_REFUTED
     for _ in range(50):
         middle = (low + high) / 2
         if p_value(canaries, guesses, right, middle, delta) < error:
@@ -178,7 +178,9 @@ def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
     return min(tail + 2 * canaries * delta * steepest, 1.0)
 
 
-def operating_points(scores: Scores, members: Coins, delta: float, error: float) -> tuple[Point | Accuracy, ...]:
+def operating_points(
+    scores: Scores, members: Coins, delta: float, error: float
+) -> tuple[OperatingPoint | Accuracy, ...]:
     """The rates at the threshold best for ε at δ, and the share of right answers; together wrong up to `error`."""
     choosing = np.arange(len(scores)) % CHOOSING == 0
     seen, coins = scores[choosing], members[choosing]
@@ -190,22 +192,22 @@ def operating_points(scores: Scores, members: Coins, delta: float, error: float)
     sharpest = max(candidates, key=lambda point: point.epsilon(delta)).threshold
     rates = _points(scores[~choosing], members[~choosing], np.array([sharpest]), error / 4, 1)
     right = (scores[~choosing] >= middle) == members[~choosing]
-    share = float(at_least(np.array(right.sum()), len(right), error / 2))
+    share = float(clopper_pearson(np.array(right.sum()), len(right), error / 2))
     return (*rates, Accuracy(middle, share))
 
 
-def _points(scores: Scores, members: Coins, thresholds: Scores, error: float, times: int) -> list[Point]:
+def _points(scores: Scores, members: Coins, thresholds: Scores, error: float, times: int) -> list[OperatingPoint]:
     inside, outside = np.sort(scores[members]), np.sort(scores[~members])
     if not len(inside) or not len(outside):
         return []
     caught = (len(inside) - np.searchsorted(inside, thresholds, side="left")) * times
     alarmed = (len(outside) - np.searchsorted(outside, thresholds, side="left")) * times
-    lowest = at_least(caught, len(inside) * times, error)
-    highest = 1 - at_least(len(outside) * times - alarmed, len(outside) * times, error)
-    return [Point(float(t), float(c), float(a)) for t, c, a in zip(thresholds, lowest, highest, strict=True)]
+    lowest = clopper_pearson(caught, len(inside) * times, error)
+    highest = 1 - clopper_pearson(len(outside) * times - alarmed, len(outside) * times, error)
+    return [OperatingPoint(float(t), float(c), float(a)) for t, c, a in zip(thresholds, lowest, highest, strict=True)]
 
 
-def at_least(successes: npt.NDArray[np.int64], trials: int, error: float) -> Scores:
+def clopper_pearson(successes: npt.NDArray[np.int64], trials: int, error: float) -> Scores:
     """Clopper–Pearson: a probability that these successes show to be reached, except with probability `error`."""
     some = np.maximum(successes, 1)
     return np.where(successes > 0, betaincinv(some, trials - some + 1, error), 0.0)
@@ -221,4 +223,4 @@ def worst_excess(found: Evidence, verified: Sequence[tuple[float, float]]) -> tu
 def _log_ratio(much: float, little: float) -> float:
     if much <= 0:
         return 0.0
-    return LARGEST if little <= 0 else min(max(math.log(much / little), 0.0), LARGEST)
+    return MOST_REFUTED if little <= 0 else min(max(math.log(much / little), 0.0), MOST_REFUTED)

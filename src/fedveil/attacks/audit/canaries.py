@@ -146,7 +146,7 @@ def _slices(records: Examples, which: Tensor) -> Iterator[Batch]:
         yield Batch(records.inputs[part][None], records.labels[part][None], torch.ones(1, len(part)))
 
 
-def directions(layout: Layout, count: int, generator: np.random.Generator) -> Tensor:
+def canary_directions(layout: Layout, count: int, generator: np.random.Generator) -> Tensor:
     """Random directions `[count, P]` of length 1 in every layer, which saturate a clip of either kind."""
     signs = torch.from_numpy(generator.integers(0, 2, size=(count, layout.size), dtype=np.int8) * 2.0 - 1).float()
     for part in layout.group_slices:

@@ -14,7 +14,7 @@ from fedveil.parts import optimisers
 
 
 @dataclass(frozen=True)
-class Adam:
+class AdamDescent:
     """Steps of `rate` that shrink tenfold after 3/8, 5/8 and 7/8 of the iterations; keeps the best point it saw.
 
     `signed` takes only the sign of each slope (Geiping et al., 2020). An attack ends when its value falls to `goal`.

@@ -175,11 +175,11 @@ def _write(named: Named, name: str, parts: Named) -> None:
 def _pass(layer: nn.Module, parameters: Named, groups: int, shape: torch.Size) -> Pass:
     match layer:
         case nn.Conv2d():
-            return passes.Convolution(layer, parameters, groups, shape[1:3])
+            return passes.ConvolutionPass(layer, parameters, groups, shape[1:3])
         case nn.Linear():
-            return passes.Dense(parameters, groups)
+            return passes.DensePass(parameters, groups)
         case nn.Flatten():
-            return passes.Flattening()
+            return passes.FlatteningPass()
         case Rescale():
-            return passes.Scaling(layer)
-    return passes.Activation(layer)
+            return passes.ScalingPass(layer)
+    return passes.ActivationPass(layer)

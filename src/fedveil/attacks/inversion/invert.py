@@ -14,7 +14,7 @@ from threading import Event, Lock
 import torch
 from torch import Tensor
 
-from fedveil.attacks.inversion.adam import Adam
+from fedveil.attacks.inversion.adam import AdamDescent
 from fedveil.attacks.inversion.distances import Cosine, Distance, SquaredL2, Target
 from fedveil.attacks.inversion.labels import Analytic, Joint, Known, Label, recovered
 from fedveil.attacks.inversion.lbfgs import Lbfgs
@@ -27,7 +27,7 @@ from fedveil.core.checks import not_negative
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import View
 
-Optimiser = Lbfgs | Adam
+Minimiser = Lbfgs | AdamDescent
 
 EXAMPLES_AT_A_TIME = 50
 """Dummy records of victims that are attacked side by side: enough to keep a core busy, few enough for its caches."""
@@ -43,7 +43,7 @@ PIXEL_DEVIATION = 0.35
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attack:
+class Inversion:
     """seed × distance × regulariser × optimiser × label.
 
     `restarts`: so many times the adversary tries again, with new seeds, where a gradient was not matched.
@@ -54,7 +54,7 @@ class Attack:
     seed: Seed = field(default_factory=Patterned)
     distance: Distance = field(default_factory=SquaredL2)
     regulariser: Regulariser = field(default_factory=NoRegulariser)
-    optimiser: Optimiser = field(default_factory=Lbfgs)
+    optimiser: Minimiser = field(default_factory=Lbfgs)
     label: Label = field(default_factory=Analytic)
     restarts: int = 0
     informed: bool = False
@@ -64,23 +64,23 @@ class Attack:
         not_negative("restarts", self.restarts)
 
 
-PRESETS: dict[str, Attack] = {
+PRESETS: dict[str, Inversion] = {
     # Zhu et al. 2019: normal seed, records and soft labels together.
-    "dlg": Attack(seed=Normal(), optimiser=Lbfgs(history=100), label=Joint()),
+    "dlg": Inversion(seed=Normal(), optimiser=Lbfgs(history=100), label=Joint()),
     # Zhao et al. 2020: the label is read off first.
-    "idlg": Attack(seed=Uniform(), optimiser=Lbfgs(history=100)),
+    "idlg": Inversion(seed=Uniform(), optimiser=Lbfgs(history=100)),
     # Wei et al. 2020 and 2021: a patterned seed.
-    "cpl": Attack(optimiser=Lbfgs(history=100)),
+    "cpl": Inversion(optimiser=Lbfgs(history=100)),
     # Geiping et al. 2020: only the direction, smooth pictures, signed Adam.
-    "inverting-gradients": Attack(
-        seed=Normal(), distance=Cosine(), regulariser=TotalVariation(1e-4), optimiser=Adam(rate=0.1)
+    "inverting-gradients": Inversion(
+        seed=Normal(), distance=Cosine(), regulariser=TotalVariation(1e-4), optimiser=AdamDescent(rate=0.1)
     ),
     # cpl with every layer counted alike, and another try where the gradient was not matched.
-    "balanced": Attack(distance=SquaredL2(by="layer"), restarts=2),
+    "balanced": Inversion(distance=SquaredL2(by="layer"), restarts=2),
     # For batches of photographs: what the update leaves open is filled with smooth pictures.
-    "smooth": Attack(distance=SquaredL2(by="layer"), regulariser=TotalVariation(1e-2)),
+    "smooth": Inversion(distance=SquaredL2(by="layer"), regulariser=TotalVariation(1e-2)),
     # For noisy gradients of known σ.
-    "informed": Attack(informed=True),
+    "informed": Inversion(informed=True),
 }
 
 
@@ -96,7 +96,7 @@ class Reconstruction:
 
 
 def invert(
-    attack: Attack,
+    attack: Inversion,
     stolen: Stolen,
     iterations: int,
     generator: torch.Generator,
@@ -156,14 +156,14 @@ class _Crew:
     def run(
         self,
         name: str,
-        attack: Attack,
+        attack: Inversion,
         problem: _Problem,
         seeds: Tensor,
         members: Tensor,
         iterations: int,
         made: Tensor,
     ) -> Minima:
-        """Attack the victims `members` from these seeds: in groups, side by side, and each worker has a group.
+        """Inversion the victims `members` from these seeds: in groups, side by side, and each worker has a group.
 
         `made` are the iterations that earlier tries have made of each, which whoever watches counts on.
         A thread can't be interrupted: where the waiting ends early (Ctrl-C), the workers stop at their next evaluation.
@@ -203,7 +203,7 @@ class _Crew:
 class _Problem:
     """The distance to what was stolen as a function of flat points: records and, where unknown, label scores."""
 
-    def __init__(self, attack: Attack, stolen: Stolen, told: Tensor | None) -> None:
+    def __init__(self, attack: Inversion, stolen: Stolen, told: Tensor | None) -> None:
         self._attack, self._stolen = attack, stolen
         facts = stolen.facts
         self._shape = (facts.records, *facts.input_shape)

@@ -125,7 +125,7 @@ class Successes:
 
 
 @dataclass(frozen=True)
-class Summary:
+class AttackSummary:
     """Means and standard deviations over victims (and seeds)."""
 
     means: dict[str, float | None]
@@ -142,24 +142,24 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         told: dict[str, Any] = {"success_rate": self.success_rate}
-        for name in NUMBERS:
+        for name in SCORED:
             told[name] = self.means[name]
             told[f"{name}_std"] = self.deviations[name]
         return told
 
 
-NUMBERS = ("rmse", "mse", "psnr", "ssim", "label_accuracy", "iterations")
+SCORED = ("rmse", "mse", "psnr", "ssim", "label_accuracy", "iterations")
 
 
-def summarise(scored: Sequence[Score]) -> Summary:
+def summarise_scores(scored: Sequence[Score]) -> AttackSummary:
     means: dict[str, float | None] = {}
     deviations: dict[str, float | None] = {}
-    for name in ("success", *NUMBERS):
+    for name in ("success", *SCORED):
         values = [float(getattr(score, name)) for score in scored if getattr(score, name) is not None]
         finite = bool(values) and all(map(math.isfinite, values))
         means[name] = statistics.fmean(values) if finite else None
         deviations[name] = statistics.pstdev(values) if finite else None
-    return Summary(means, deviations)
+    return AttackSummary(means, deviations)
 
 
 def blind_rmse(truth: Truth) -> float:

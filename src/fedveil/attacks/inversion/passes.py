@@ -51,8 +51,8 @@ class Pass(Protocol):
         """The tangent of the error at the input from that of the error at the output."""
 
 
-class Dense:
-    """With parameters, like `Convolution`: both give their `gradient` after `backward`, its tangent after `pull`."""
+class DensePass:
+    """Has parameters, as `ConvolutionPass` has: `gradient` is known after `backward`, its tangent after `pull`."""
 
     def __init__(self, parameters: Named, groups: int) -> None:
         self._weight, self._bias, self._groups = parameters["weight"], parameters.get("bias"), groups
@@ -88,7 +88,7 @@ class Dense:
         return {"weight": weight, "bias": self._turning.sum(dim=1)}
 
 
-class Convolution:
+class ConvolutionPass:
     """As products of patches: of the picture with the kernel, and of the errors with the turned kernel."""
 
     def __init__(self, layer: nn.Conv2d, parameters: Named, groups: int, picture: torch.Size) -> None:
@@ -146,10 +146,10 @@ class Convolution:
         return rows.view(-1, *self._kernel.places, rows.shape[-1])
 
 
-Affine = Dense | Convolution
+Affine = DensePass | ConvolutionPass
 
 
-class Activation:
+class ActivationPass:
     def __init__(self, layer: nn.Module) -> None:
         self._layer, self._kind = layer, type(layer)
         self._tangent: Tensor | None = None
@@ -174,7 +174,7 @@ class Activation:
         return pulled.addcmul_(BENDS[self._kind](self._output).mul_(self._error), self._tangent)
 
 
-class Scaling:
+class ScalingPass:
     def __init__(self, layer: Rescale) -> None:
         self._layer = layer
 
@@ -192,7 +192,7 @@ class Scaling:
         return tangent * self._layer.scale
 
 
-class Flattening:
+class FlatteningPass:
     """Rows of features, in the order of channels-first pictures."""
 
     def forward(self, value: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import conv_transpose2d
 
 from fedveil.core.norms import lengths
-from fedveil.engine.fused.geometry import Geometry, windows
+from fedveil.engine.fused.geometry import Geometry, window_view
 from fedveil.engine.fused.stages import Layer
 from fedveil.engine.fused.workspace import LANES, Shelf
 
@@ -116,7 +116,7 @@ class Convolution(AnyConvolution):
         outputs = shelf.buffer("outputs", slots * geometry.pixels, geometry.filters)
         return _Forward(
             inside=geometry.inside(padded, 2),
-            windows=windows(padded, geometry.kernel, geometry.stride, geometry.output),
+            windows=window_view(padded, geometry.kernel, geometry.stride, geometry.output),
             patches_as_windows=patches[..., : geometry.taps].view(
                 -1, slots, *geometry.output, geometry.kernel[0], geometry.taps // geometry.kernel[0]
             ),
@@ -184,7 +184,7 @@ class Convolution(AnyConvolution):
         image = spread.view(-1, slots, rows.count * down, columns.count * right, channels)
         return _Backward(
             padded=padded,
-            windows=windows(padded, taps, (1, 1), count),
+            windows=window_view(padded, taps, (1, 1), count),
             patches_as_windows=patches,
             patches=patches.view(shelf.clients, slots * rows.count * columns.count, -1),
             pieces=self._pieces(matrix),

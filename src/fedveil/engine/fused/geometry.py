@@ -86,7 +86,7 @@ class Geometry:
         )
 
 
-def windows(image: Tensor, window: Pair, stride: Pair, count: Pair) -> Tensor:
+def window_view(image: Tensor, window: Pair, stride: Pair, count: Pair) -> Tensor:
     """All windows of channels-last images `[K, B, H, W, C]` as a view `[K, B, *count, height, width · C]`."""
     clients, slots, _, _, channels = image.shape
     by_client, by_slot, by_row, by_column, _ = image.stride()

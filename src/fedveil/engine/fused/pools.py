@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from fedveil.engine.fused.stages import Stage
+from fedveil.engine.fused.stages import Stage, aten
 from fedveil.engine.fused.workspace import Shelf
-
-aten: Any = torch.ops.aten
 
 
 class _Pool(Stage):

@@ -12,7 +12,7 @@ from torch import Tensor
 LANES = 16
 """Floats in a line of the cache."""
 
-Memory = TypeVar("Memory")
+_Memory = TypeVar("_Memory")
 
 
 class Shelf:
@@ -35,11 +35,11 @@ class Shelf:
             self._buffers[name] = found
         return found
 
-    def once(self, name: str, prepare: Callable[[Shelf], Memory]) -> Memory:
+    def once(self, name: str, prepare: Callable[[Shelf], _Memory]) -> _Memory:
         """What `prepare` returned the first time: buffers and the views of them that every pass needs."""
         if name not in self._prepared:
             self._prepared[name] = prepare(self)
-        memory: Memory = self._prepared[name]
+        memory: _Memory = self._prepared[name]
         return memory
 
     def apart(self, name: str, size: int) -> Tensor:

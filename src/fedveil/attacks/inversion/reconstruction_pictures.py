@@ -25,7 +25,7 @@ from fedveil.core.errors import FedveilError
 MOMENTS = (1, 2, 5, 10, 25, 50, 100, 200)
 """Iterations that are shown."""
 
-MOST_ROWS = 6
+MOST_PICTURED = 6
 
 
 @dataclass
@@ -43,14 +43,16 @@ class Film:
 
 def rows_of(truth: Truth) -> int:
     """How many victims a picture has room for."""
-    return max(MOST_ROWS // truth.inputs.shape[1], 1)
+    return max(MOST_PICTURED // truth.inputs.shape[1], 1)
 
 
-def draw(path: Path, title: str, truth: Truth, found: Reconstruction, scored: Sequence[Score], film: Film) -> None:
+def draw_reconstructions(
+    path: Path, title: str, truth: Truth, found: Reconstruction, scored: Sequence[Score], film: Film
+) -> None:
     """Write a PNG with one line per record of the filmed victims."""
     moments = [moment for moment in MOMENTS if moment in film.frames]
     lines = [(v, r) for v in range(min(film.victims, len(truth.clients))) for r in range(int(truth.counts[v]))]
-    lines = lines[: max(MOST_ROWS, int(truth.counts[0]))][:12]
+    lines = lines[: max(MOST_PICTURED, int(truth.counts[0]))][:12]
     columns = ["truth", "seed", *(f"iteration {moment}" for moment in moments), "result"]
     table = truth.inputs.ndim < 4
     width, height = (1.9, 0.75) if table else (1.15, 1.25)
@@ -102,7 +104,7 @@ def tiles(truth: Truth, found: Reconstruction, scored: Sequence[Score]) -> list[
             limits = (float(true.min()), float(true.max())) if truth.inputs.ndim < 4 else (0.0, 1.0)
             error = float((mine - its).square().mean().sqrt())
             made.append(Tile(scored[victim].client, error, _png(its, limits), _png(mine, limits)))
-    return made[:MOST_ROWS]
+    return made[:MOST_PICTURED]
 
 
 def _png(values: Tensor, limits: tuple[float, float]) -> bytes:
