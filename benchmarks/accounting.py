@@ -20,9 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedveil.accounting import Budget, calibrate, plan, replay
+from fedveil.accounting.calibrate import calibrate
+from fedveil.accounting.context import Budget, Context
+from fedveil.accounting.plan import plan, replay
 from fedveil.core.streams import Purpose, Streams
-from fedveil.core.types import Population, Receipt
+from fedveil.core.types import Charge, Population
 from fedveil.method import Method
 from fedveil.parts.batches import PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
@@ -64,31 +66,29 @@ def afresh(work: Callable[[], object], repeats: int) -> float:
     return statistics.median(found)
 
 
-def receipts_of(method: Method, round: int) -> list[Receipt]:
+def charges_of(method: Method, round: int) -> list[Charge]:
     generator = Streams.from_seed(round).generator(Purpose.COHORT)
     declared = method.declare(round, POPULATION.records[0], LAYERS, POPULATION.clients)
     cohort = generator.choice(CLIENTS, COHORT, replace=False)
-    return [Receipt(round, int(client), each, True, 1) for client in cohort for each in declared]
+    return [Charge(round, int(client), each) for client in cohort for each in declared]
 
 
 def measure(method: Method, repeats: int) -> dict[str, float]:
+    context = Context(method, POPULATION, LAYERS, DELTA)
+
     def table(rounds: int) -> object:
-        return plan(method, POPULATION, LAYERS, delta=DELTA, rounds=rounds).guarantees  # every cell
+        return plan(context, rounds).guarantees  # every cell
 
     first = afresh(lambda: table(method.rounds), repeats)
     forget()
     table(1)
     following = [seconds(functools.partial(table, rounds)) for rounds in range(2, method.rounds + 1)]
     forget()
-    receipts: list[Receipt] = []
+    charges: list[Charge] = []
     spent = []
     for round in range(method.rounds):
-        receipts += receipts_of(method, round)
-        spent.append(
-            seconds(
-                lambda: replay(receipts, POPULATION, method, LAYERS, delta=DELTA, rounds=round + 1).guarantees  # noqa: B023
-            )
-        )
+        charges += charges_of(method, round)
+        spent.append(seconds(lambda: replay(context, charges, round + 1).guarantees))  # noqa: B023
     target = Budget(1.0, DELTA)
     return {
         "first table": first,
@@ -96,7 +96,7 @@ def measure(method: Method, repeats: int) -> dict[str, float]:
         "next table, slowest": max(following),
         "ratio": first / statistics.median(following),
         "next table from receipts": statistics.median(spent),
-        "calibrate noise": afresh(lambda: calibrate(method, POPULATION, LAYERS, target), repeats),
+        "calibrate noise": afresh(lambda: calibrate(context, target), repeats),
     }
 
 

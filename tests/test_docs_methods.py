@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedveil.accounting import Budget, calibrate, claims, plan
+from fedveil.accounting.calibrate import calibrate
+from fedveil.accounting.claims import claims
+from fedveil.accounting.context import Budget, Context
+from fedveil.accounting.plan import plan
 from fedveil.config.spec import resolve
 from fedveil.core.parameters import Layout
 from fedveil.core.types import Population, Unit, View
@@ -42,15 +46,14 @@ def accounted(name: str) -> Cells:
     layers = Layout.of(build(spec.model.name, (1, 28, 28), 10, spec.model.options, seed=1)).group_count
     assert spec.data.records is not None
     population = Population((spec.data.records,) * spec.data.clients)
+    context = Context(method, population, layers, privacy.delta)
     if privacy.calibrate:
         assert privacy.epsilon is not None
         target = Budget(privacy.epsilon, privacy.delta, privacy.unit, privacy.view)
-        method = calibrate(method, population, layers, target).method
-    table = plan(method, population, layers, delta=privacy.delta)
-    claimed = {
-        (claim.unit, claim.view): f"{claim.epsilon:.4g}"
-        for claim in claims(method, population, layers, delta=privacy.delta)
-    }
+        method = calibrate(context, target).method
+        context = replace(context, method=method)
+    table = plan(context)
+    claimed = {(claim.unit, claim.view): f"{claim.epsilon:.4g}" for claim in claims(context)}
     found = {}
     for cell in table.guarantees:
         verified = rounded_up(cell.epsilon) if cell.finite else "∞"

@@ -343,7 +343,10 @@ def test_a_run_whose_audit_cannot_be_read_is_not_released(call: Any, runs: Path,
     audits.write_text(json.dumps(told))
     code, _, err = call(str(damaged), "--for-release", "--out", str(tmp_path / "page.html"))
     assert code == 2
-    assert "an audit may have broken the promise (it says no verdict)" in err
+    assert (
+        "an audit may have broken the promise (001-record-server.json: what the audit left is not of this version"
+        in err
+    )
     audits.write_text("{")
     code, out, _ = call(str(damaged), "--out", str(tmp_path / "page.html"))
     assert code == 0
@@ -461,7 +464,7 @@ def test_for_release_audits_that_trained_on_real_records_are_left_out(call: Any,
 def test_for_release_states_what_is_promised_however_often_clients_were_drawn(runs: Path) -> None:
     inside = run_facts(read_run(runs / "finished"), "finished")
     outside = run_facts(read_run(runs / "finished"), "finished", release=True)
-    assert outside.cells == inside.promised
+    assert outside.guarantees == inside.promised
     assert outside.clients is None
     assert all(set(event) <= {"event", "round", "accuracy", "loss"} for event in outside.rounds)
 

@@ -39,7 +39,7 @@ def test_compare_prints_a_table_and_leaves_it_with_a_picture_and_the_runs(call: 
     code, _, err = call(*arguments, "--set", "local.rate=0.5")
     assert code == 2
     assert "was made with another local.rate (0.002 there, 0.5 now)" in err
-    assert "repeat the command as it was, or choose another --out" in err
+    assert "ask for the same runs again, or choose another directory" in err
 
 
 def test_compare_prints_one_json_object(call: Any) -> None:
@@ -85,7 +85,7 @@ def test_show_draws_runs_and_whole_comparisons(call: Any) -> None:
 MISTAKES: list[tuple[list[str], str]] = [
     (["compare"], "nothing to compare"),
     (["compare", "fedavg", "fed-cpd"], "fed-cpd: neither a method"),
-    (["compare", "fed-cdp", "fedavg", "--set", "example.sigma=1"], "(fedavg with --set; for one method's settings"),
+    (["compare", "fed-cdp", "fedavg", "--set", "example.sigma=1"], "(fedavg with these settings; for one method's own"),
     (["compare", "--methods", "fedavg,,fed-cdp"], "expected names with commas between them"),
     (["compare", "fedavg", "fedavg"], "fedavg: named twice"),
     (["compare", "fedavg", "--seeds", "0"], "--seeds: must be at least 1, not 0"),
@@ -122,7 +122,7 @@ def test_an_out_that_holds_something_else_is_left_alone(call: Any) -> None:
     for command in (["compare", "fedavg"], ["sweep", "--over", "example.sigma=1,2"]):
         code, _, err = call(*command, *SMALL, "--out", "mine")
         assert code == 2
-        assert "mine: holds something that is not a" in err
+        assert "--out: mine holds something that is not a" in err
     assert [path.name for path in Path("mine").iterdir()] == ["thesis.tex"]
 
 
