@@ -21,9 +21,9 @@ from fedveil.accounting.context import Budget, Context
 from fedveil.accounting.plan import plan
 from fedveil.config.spec import resolve
 from fedveil.core.parameters import Layout
+from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Population, Unit, View
 from fedveil.models.registry import MODELS, build
-from fedveil.report.terminal.guarantee_lines import rounded_up
 from fedveil.zoo import ZOO
 
 PAGES = sorted((Path(__file__).parent.parent / "docs" / "methods").glob("*.md"))

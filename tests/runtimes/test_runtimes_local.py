@@ -24,7 +24,7 @@ from fedveil.models.registry import build
 from fedveil.parts.batches import PartitionBatch
 from fedveil.parts.cohorts import FixedSize
 from fedveil.parts.local_training import LocalTraining
-from fedveil.runtimes.local import LocalRuntime, precomputed
+from fedveil.runtimes.local import LocalRuntime, on_this_machine, precomputed
 from fedveil.zoo import FED_CDP
 
 SHAPE = (1, 12, 12)
@@ -166,3 +166,18 @@ def test_features_computed_once_give_the_updates_and_answers_of_the_whole_networ
 def test_without_fixed_features_nothing_is_computed_beforehand() -> None:
     job = make_job(known())
     assert precomputed(job) is job
+
+
+def test_this_machines_runtime_computes_fixed_features_once_and_trains_as_asked() -> None:
+    job = make_job(build("scattering", SHAPE, 4, {"outputs": 20}, seed=0))
+    start = Broadcast(0, job.layout.vector(job.model))
+    with on_this_machine(workers=1, chunk=4)(job) as runtime:
+        made = {upload.client: upload.update for upload in runtime.train(start, range(len(SIZES)), Taps())}
+    expected = updates(precomputed(job), 1, None)
+    assert all(torch.equal(made[client], update) for client, update in enumerate(expected))
+
+
+@pytest.mark.parametrize(("workers", "chunk"), [(0, None), (10_000, None), (1, 0)])
+def test_what_this_machine_cannot_do_is_refused_before_anything_starts(workers: int, chunk: int | None) -> None:
+    with pytest.raises(FedveilError, match="workers" if chunk is None else "chunk"):
+        on_this_machine(workers, chunk)(make_job(known()))

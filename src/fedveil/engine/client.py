@@ -119,7 +119,7 @@ def local_work(
     parameters, measured = local_steps(
         method.local, start, draws.steps, summed, rate=rate, declared=draws.declared, layers=layout.group_count
     )
-    trained = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
+    of_steps = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
     sent = sanitised(
         method, broadcast.round, broadcast.bound, clients, parameters - broadcast.parameters, layout, streams, noise
     )
@@ -132,7 +132,7 @@ def local_work(
         Upload(
             client=client,
             update=sent.updates[k],
-            receipts=tuple(receipts[k] for receipts in (trained, sent.receipts) if receipts),
+            receipts=tuple(receipts[k] for receipts in (of_steps, sent.receipts) if receipts),
             statistics=statistics,
             report=None if sent.reports is None else sent.reports[k],
             observations=tuple(observations[k]),

@@ -13,14 +13,13 @@ import queue
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -36,7 +35,7 @@ from fedveil.engine.personal_models import Starts
 from fedveil.engine.server import ServerState
 from fedveil.models.features import FixedFeatures
 from fedveil.models.registry import fixed_part
-from fedveil.runtimes.messages import send
+from fedveil.runtimes.packing import Packed, unpack
 
 FEATURE_SLICE = 250
 """Records whose fixed features are computed at a time: fixed, so that they are the same bits on any number of cores."""
@@ -187,9 +186,7 @@ class _Workers:
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="fedveil-worker")
         try:
-            replies = [
-                self._threads.submit(_exchange, process, lambda pipe: pipe.write(setup)) for process in self._processes
-            ]
+            replies = [self._threads.submit(_exchange, process, setup) for process in self._processes]
             self.plan: Chunking = [reply.result() for reply in replies][-1]
         except BaseException:
             self.close()
@@ -201,18 +198,19 @@ class _Workers:
         """Results in the order of the calls; a few calls ahead, so that results do not pile up."""
         waiting: deque[Future[Any]] = deque()
         for call in calls:
-            waiting.append(self._threads.submit(self._call, call))
+            waiting.append(self._threads.submit(self._call, pickle.dumps(call, protocol=pickle.HIGHEST_PROTOCOL)))
             if len(waiting) > 2 * len(self._processes):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def _call(self, call: tuple[Any, ...]) -> Any:
+    def _call(self, message: bytes) -> Any:
         process = self._idle.get()
         try:
-            return _exchange(process, partial(send, call))
+            reply = _exchange(process, message)
         finally:
             self._idle.put(process)
+        return unpack(reply) if isinstance(reply, Packed) else reply
 
     def close(self) -> None:
         for process in self._processes:
@@ -242,12 +240,12 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _exchange(process: subprocess.Popen[bytes], write: Callable[[IO[bytes]], object]) -> Any:
-    """Let one message be written to the worker, return the reply, raise what the worker raised."""
+def _exchange(process: subprocess.Popen[bytes], message: bytes) -> Any:
+    """Send one pickled message, return the reply, raise what the worker raised."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        write(process.stdin)
+        process.stdin.write(message)
         process.stdin.flush()
         reply = pickle.load(process.stdout)
     except (EOFError, BrokenPipeError, ValueError, pickle.UnpicklingError) as error:

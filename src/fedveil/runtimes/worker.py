@@ -11,7 +11,7 @@ import torch
 
 from fedveil.core.errors import FedveilError
 from fedveil.engine.batched import Engine
-from fedveil.runtimes.messages import send
+from fedveil.runtimes.packing import pack
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
@@ -28,13 +28,15 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             else:
                 name, *arguments = request
                 reply = getattr(engine, name)(*arguments)
+                reply = pack(reply) if name == "train" else reply
         except EOFError:
             return
         except FedveilError as error:
             reply = error
         except Exception as error:  # whatever goes wrong here is for the parent to raise
             reply = RuntimeError(f"{type(error).__name__}: {error}")
-        send(reply, replies)
+        pickle.dump(reply, replies, protocol=pickle.HIGHEST_PROTOCOL)
+        replies.flush()
 
 
 def main() -> None:
