@@ -1,4 +1,4 @@
-"""Stealing: the real engine trains the victims while somebody looks on. What is seen is kept apart from the truth."""
+"""What an adversary steals: views of victims while the real engine trains them, kept apart from the true records."""
 
 from __future__ import annotations
 
