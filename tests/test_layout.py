@@ -17,6 +17,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "fedveil"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix() for folder in ("", "methods") for path in (ROOT / "docs" / folder).glob("*.md")
+)
 
 MODULES = sorted(SOURCE.rglob("*.py"))
 LIBRARY = [path for path in MODULES if "cli" not in path.relative_to(SOURCE).parts]
@@ -183,12 +186,14 @@ def test_the_architecture_states_the_import_rule_that_is_checked() -> None:
     assert f"`{rule}`" in " ".join(ARCHITECTURE.split())
 
 
-def test_every_file_and_function_that_the_architecture_names_exists() -> None:
-    tests = [path for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
-    for name, function in re.findall(r"`([\w/]+\.py)(?::(\w+))?[`.:]", ARCHITECTURE):
-        if "NAME" in name:
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", *DOCUMENTS])
+def test_every_module_and_function_that_a_document_names_exists(name: str) -> None:
+    folders = ("src", "tests", "examples", "benchmarks")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    for module, function in re.findall(r"`([\w/]+\.py)(?::(\w+))?[`.:]", (ROOT / name).read_text(encoding="utf-8")):
+        if "NAME" in module:
             continue
-        found = [path for path in (*MODULES, *tests) if f"/{path.relative_to(ROOT).as_posix()}".endswith(f"/{name}")]
-        assert found, name
+        meant = [path for path in paths if path.as_posix().endswith(f"/{module}")]
+        assert meant, module
         if function:
-            assert re.search(rf"\b(?:def|class) {function}\b", found[0].read_text()), (name, function)
+            assert re.search(rf"\b(?:def|class) {function}\b", meant[0].read_text()), (module, function)
