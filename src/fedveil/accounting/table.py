@@ -77,7 +77,7 @@ class Table:
     def client(self, client: int, unit: Unit, view: View) -> Guarantee:
         """One client's own guarantee."""
         if not 0 <= client < len(self.exposure_of):
-            raise FedveilError(f"there is no client {client}")
+            raise FedveilError(f"client: there is no client {client}, only 0 to {len(self.exposure_of) - 1}")
         return self._own(self.exposures[self.exposure_of[client]], unit, view)
 
     def per_client(self, unit: Unit, view: View) -> tuple[float, ...]:

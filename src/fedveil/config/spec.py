@@ -192,7 +192,7 @@ def _read(source: Source) -> dict[str, Any]:
 def _complete(settings: dict[str, Any]) -> Spec:
     base = settings.get("method", "fed-cdp")
     if not isinstance(base, str):
-        raise FedveilError("method: expected the name of a method")
+        raise FedveilError(f"method: expected the name of a method, not {base!r}")
     local = settings.get("local")
     if isinstance(local, Mapping) and "steps" in local and "epochs" not in local:
         settings = merge(settings, {"local": {"epochs": ABSENT}})  # stated steps replace the preset's epochs

@@ -111,7 +111,7 @@ def official_split(dataset: Dataset) -> Dataset:
     Geyer et al. and PriFedSync train on all of them; Fed-CDP keeps some apart for validation.
     """
     if dataset.test is None:
-        raise FedveilError(f"data set '{dataset.name}' has no official test set")
+        raise FedveilError(f"data.split: the data set '{dataset.name}' has no official test set")
     whole = Examples(
         torch.cat([dataset.train.inputs, dataset.validation.inputs]),
         torch.cat([dataset.train.labels, dataset.validation.labels]),
