@@ -86,8 +86,8 @@ def test_parts_of_an_attack_can_be_changed(pictures: Dataset) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"victims": 7}, "--victims: there are 6 clients, not 7"),
-        ({"victims": 0}, "--victims: must be at least 1"),
+        ({"victims": 7}, "victims: there are 6 clients, not 7"),
+        ({"victims": 0}, "victims: must be at least 1"),
         ({"view": "released"}, "view: released shows no client's work"),
         ({"view": "elsewhere"}, "view: there is no view 'elsewhere'"),
         ({"attack": "magic"}, "attack: there is no attack 'magic'"),

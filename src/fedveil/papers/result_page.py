@@ -37,7 +37,7 @@ Ran = tuple[FigureLine, Sequence[Done]]
 
 @dataclass(frozen=True)
 class Request:
-    """What the command was told: the patterns of `--only`, `--seeds`, and the cells (row, column) so named."""
+    """What was asked for: the patterns of `only`, the number of `seeds`, and the cells (row, column) so named."""
 
     only: tuple[str, ...] = ()
     seeds: int | None = None

@@ -24,7 +24,7 @@ from fedveil.attacks.inversion.seeds import Normal, Patterned, Seed, Uniform
 from fedveil.attacks.inversion.simulate import predicted
 from fedveil.attacks.inversion.victims import Stolen
 from fedveil.core.checks import not_negative
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.types import View
 
 Minimiser = Lbfgs | AdamDescent
@@ -112,7 +112,7 @@ def invert(
     given every group of victims that is done, and asked for it before it is attacked.
     """
     if iterations < 1:
-        raise FedveilError(f"--iterations: must be at least 1, not {iterations}")
+        raise ArgumentError("iterations", f"must be at least 1, not {iterations}")
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         crew = _Crew(pool, watch, keeper or Forgetful())
         problem = _Problem(attack, stolen, told)
@@ -209,9 +209,9 @@ class _Problem:
         self._shape = (facts.records, *facts.input_shape)
         tensors = stolen.tensors
         if not torch.isfinite(tensors).all():
-            raise FedveilError("--view: what was stolen is not finite; the victims' training diverged")
+            raise ArgumentError("view", "what was stolen is not finite; the victims' training diverged")
         if not tensors.any():
-            raise FedveilError("--view: what was stolen is zero everywhere: the model has no usable gradient")
+            raise ArgumentError("view", "what was stolen is zero everywhere: the model has no usable gradient")
         shared = tensors != 0
         partial = stolen.view is not View.ON_DEVICE and 1 - float(shared.float().mean()) > WITHHELD_SHARE
         self._target = Target.of(tensors, facts.gradients.layout.group_slices, shared if partial else None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError
 from fedveil.core.types import CLIENTS_WORK, Declaration, Observation, Taps, View
 from fedveil.data.dataset import to_float
 from fedveil.engine.batched import Engine
@@ -107,15 +107,15 @@ def choose_victims(scene: AttackScene, victims: int, generator: torch.Generator)
     """`victims` different clients of one shape (steps and batch size), so that they can be attacked side by side."""
     clients = len(scene.job.sites.sizes)
     if victims < 1:
-        raise FedveilError(f"--victims: must be at least 1, not {victims}")
+        raise ArgumentError("victims", f"must be at least 1, not {victims}")
     if victims > clients:
-        raise FedveilError(f"--victims: there are {clients} clients, not {victims}; see data.clients")
+        raise ArgumentError("victims", f"there are {clients} clients, not {victims}; see data.clients")
     groups: dict[tuple[int, int, int], list[int]] = {}
     for client in torch.randperm(clients, generator=generator).tolist():
         groups.setdefault(scene.job.sites.shape(scene.job.method, client), []).append(client)
     largest = max(groups.values(), key=len)
     if victims > len(largest):
-        raise FedveilError(f"--victims: only {len(largest)} clients make the same number of steps; attack those")
+        raise ArgumentError("victims", f"only {len(largest)} clients make the same number of steps; attack those")
     return largest[:victims]
 
 
@@ -128,14 +128,14 @@ def steal(
     the server send the same model again, and averages what it sees of the same records.
     """
     if view not in CLIENTS_WORK:
-        raise FedveilError(f"--view: {view} shows no client's work; there are {', '.join(CLIENTS_WORK)}")
+        raise ArgumentError("view", f"{view} shows no client's work; there are {', '.join(CLIENTS_WORK)}")
     check_taps(scene.job.method, Taps(frozenset({view})))
     draws = scene.job.sites.draw(scene.job.method, broadcast.round, clients, scene.job.streams)
     facts = _facts(scene, broadcast, draws, view)
     if view is not View.ON_DEVICE:
         _check_looks(scene.job.method, draws, looks)
     if (draws.counts[:, 0] == 0).any():
-        raise FedveilError("--view: a victim's first batch is empty, so there is nothing to steal; use another --seed")
+        raise ArgumentError("view", "a victim's first batch is empty, so there is nothing to steal; use another seed")
     if looks > 1 and view is View.ON_DEVICE:
         seen = [_repeated_row(scene, broadcast, client, looks) for client in clients]
     else:
@@ -148,9 +148,10 @@ def _facts(scene: AttackScene, broadcast: Broadcast, draws: Draws, view: View) -
     repeated = method.batch.kind == "all"
     records = 1 if view is View.ON_DEVICE else slots * (1 if repeated else steps)
     if records > MOST_RECORDS:
-        raise FedveilError(
-            f"--view {view}: an update of {records} records can't be taken apart (at most {MOST_RECORDS});"
-            " make fewer steps or smaller batches, e.g. --set local.steps=1 or --set data.records=5"
+        raise ArgumentError(
+            "view",
+            f"{view} shows an update of {records} records, which can't be taken apart (at most {MOST_RECORDS});"
+            " make fewer steps or smaller batches, e.g. local.steps = 1 or data.records = 5",
         )
     examples = scene.job.sites.examples
     return Facts(
@@ -207,9 +208,10 @@ def _repeated_row(scene: AttackScene, broadcast: Broadcast, client: int, looks: 
             seen += _seen(scene, again, [client], View.ON_DEVICE, batch.index(record))
         if len(seen) == looks:
             return _mean(seen)
-    raise FedveilError(
-        f"--looks: a record is in the first batch of a round too seldom to be seen {looks} times;"
-        " use larger batches or fewer data.records"
+    raise ArgumentError(
+        "looks",
+        f"a record is in the first batch of a round too seldom to be seen {looks} times;"
+        " use larger batches or fewer data.records",
     )
 
 
@@ -219,9 +221,10 @@ def _mean(several: Sequence[Observation]) -> Observation:
 
 def _check_looks(method: Method, draws: Draws, looks: int) -> None:
     if looks > 1 and method.batch.kind != "all" and not (draws.steps == 1 and draws.declared == draws.records[0]):
-        raise FedveilError(
-            "--looks: a client's batches change from round to round, so its updates show different records;"
-            " only updates over all records repeat, e.g. --set batch=all"
+        raise ArgumentError(
+            "looks",
+            "a client's batches change from round to round, so its updates show different records;"
+            ' only updates over all records repeat, e.g. batch = "all"',
         )
 
 
