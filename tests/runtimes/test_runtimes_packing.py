@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedveil.core.types import Declaration, Observation, Receipt, Sampling, Unit, View
 from fedveil.engine.client import Statistics, Upload
-from fedveil.runtimes.packing import pack, unpack
+from fedveil.runtimes.packing import pack_uploads, unpack_uploads
 
 
 def table(rows: int, columns: int) -> Tensor:
@@ -62,10 +62,10 @@ def assert_equal(first: Any, second: Any) -> None:
 @pytest.mark.parametrize("accuracy", [None, 0.5])
 def test_a_chunks_uploads_arrive_equal(count: int, reports: bool, accuracy: float | None) -> None:
     made = uploads(count, reports=reports, accuracy=accuracy)
-    assert_equal(unpack(pickle.loads(pickle.dumps(pack(made)))), made)
+    assert_equal(unpack_uploads(pickle.loads(pickle.dumps(pack_uploads(made)))), made)
 
 
 def test_rows_of_a_table_take_only_their_own_values_along() -> None:
     whole = [table(2_000, 300)[0], table(2_000, 300)[1]]
     made = [Upload(0, row, (), Statistics(0.0, (), 0)) for row in whole]
-    assert len(pickle.dumps(pack(made))) < 2 * 300 * 4 + 3_000
+    assert len(pickle.dumps(pack_uploads(made))) < 2 * 300 * 4 + 3_000

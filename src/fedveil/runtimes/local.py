@@ -35,7 +35,7 @@ from fedveil.engine.personal_models import Starts
 from fedveil.engine.server import ServerState
 from fedveil.models.features import FixedFeatures
 from fedveil.models.registry import fixed_part
-from fedveil.runtimes.packing import Packed, unpack
+from fedveil.runtimes.packing import Packed, unpack_uploads
 
 FEATURE_SLICE = 250
 """Records whose fixed features are computed at a time: fixed, so that they are the same bits on any number of cores."""
@@ -210,7 +210,7 @@ class _Workers:
             reply = _exchange(process, message)
         finally:
             self._idle.put(process)
-        return unpack(reply) if isinstance(reply, Packed) else reply
+        return unpack_uploads(reply) if isinstance(reply, Packed) else reply
 
     def close(self) -> None:
         for process in self._processes:

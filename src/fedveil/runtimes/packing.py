@@ -25,7 +25,7 @@ class Packed:
     others: tuple[tuple[int, tuple[Receipt, ...], Statistics, float | None, tuple[Observation, ...]], ...]
 
 
-def pack(uploads: Sequence[Upload]) -> Packed:
+def pack_uploads(uploads: Sequence[Upload]) -> Packed:
     reports = [upload.report for upload in uploads if upload.report is not None]
     return Packed(
         updates=torch.stack([upload.update for upload in uploads]),
@@ -34,7 +34,7 @@ def pack(uploads: Sequence[Upload]) -> Packed:
     )
 
 
-def unpack(packed: Packed) -> tuple[Upload, ...]:
+def unpack_uploads(packed: Packed) -> tuple[Upload, ...]:
     """What was packed, in its order."""
     reports = [None] * len(packed.others) if packed.reports is None else packed.reports
     return tuple(

@@ -11,7 +11,7 @@ import torch
 
 from fedveil.core.errors import FedveilError
 from fedveil.engine.batched import Engine
-from fedveil.runtimes.packing import pack
+from fedveil.runtimes.packing import pack_uploads
 
 
 def serve(requests: BinaryIO, replies: BinaryIO) -> None:
@@ -28,7 +28,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             else:
                 name, *arguments = request
                 reply = getattr(engine, name)(*arguments)
-                reply = pack(reply) if name == "train" else reply
+                reply = pack_uploads(reply) if name == "train" else reply
         except EOFError:
             return
         except FedveilError as error:
