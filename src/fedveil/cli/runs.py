@@ -14,7 +14,7 @@ from rich.table import Table
 from fedveil.cli.options import json_option, out_option, parse_settings, settings_option, workers_option
 
 if TYPE_CHECKING:
-    from fedveil.runs.run import Result
+    from fedveil.runs.result import Result
 
 
 @click.command("run")

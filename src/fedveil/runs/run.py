@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,7 @@ from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import Guarantee
-from fedveil.core.types import Charge, Unit, View
+from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
@@ -39,42 +38,8 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, pinned_context
 from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.result import Result
 from fedveil.runtimes.local import on_this_machine
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended."""
-
-    run: Path
-    method: str
-    data: str
-    accuracy: float
-    loss: float
-    rounds: int
-    seconds: float
-    seeded: bool
-    receipts: int
-    rejected: int
-    guarantees: tuple[Guarantee, ...]  # what was spent, cell by cell
-    own_accuracy: float | None = None  # mean over clients: the global model on a client's own test set
-    personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
-    sent_bytes: int = 0  # by all clients together
-    saved_bytes: int = 0  # by sending only part of the updates
-
-    def of(self, unit: Unit, view: View) -> Guarantee:
-        """What was spent in one cell."""
-        return next(cell for cell in self.guarantees if (cell.unit, cell.view) == (unit, view))
-
-    def to_dict(self) -> dict[str, Any]:
-        table = {field.name: getattr(self, field.name) for field in fields(self)}
-        return table | {"run": str(self.run), "guarantees": [cell.to_dict() for cell in self.guarantees]}
-
-    @staticmethod
-    def from_dict(table: Mapping[str, Any], run: Path) -> Result:
-        """What `to_dict` made; KeyError, TypeError or ValueError for anything else."""
-        cells = tuple(Guarantee.from_dict(cell) for cell in table["guarantees"])
-        return Result(**{**table, "run": run, "guarantees": cells})
 
 
 def run(

@@ -21,7 +21,8 @@ from fedveil.data.dataset import Dataset
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.files import RunFiles
 from fedveil.runs.prepare import Prepared, load_for, prepare
-from fedveil.runs.run import Result, resume, run
+from fedveil.runs.result import Result
+from fedveil.runs.run import resume, run
 from fedveil.runtimes.local import count_workers
 
 SERIES_FORMAT = 1
