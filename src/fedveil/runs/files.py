@@ -93,6 +93,16 @@ class RunFiles:
                 f" {manifest.get('format')}; this version reads formats {' and '.join(map(str, READABLE))}"
             )
 
+    def check_continuable(self) -> None:
+        """Refuse to go on with a run of an older format: its ledger is read, and nothing is added to it."""
+        manifest = self.read_json(self.manifest)
+        if manifest["format"] != FORMAT:
+            maker = f"fedveil {manifest.get('fedveil', 'of another version')}"
+            raise FedveilError(
+                f"{self.directory}: made by {maker} in format {manifest['format']}; this version reads it, and only"
+                f" {maker} goes on with it"
+            )
+
     def read_json(self, path: Path) -> dict[str, Any]:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))

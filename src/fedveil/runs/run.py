@@ -89,6 +89,7 @@ def resume(
     files.check()
     if files.result.exists():
         return _stored_result(files, dataset)
+    files.check_continuable()
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     return _train(prepared, files, training, reporter or SilentReporter())
