@@ -97,17 +97,17 @@ class Method:
 
     @property
     def uploads_add_up(self) -> bool:
-        """Whether only the plain sum of the uploads goes on, and no client's noise comes back in a later round.
+        """Whether nothing but the plain sum of the uploads is used, and no client's noise comes back in a later round.
 
-        Nothing may be done to single uploads and nobody may get them mixed. A client that starts from its own model as
-        it was uploaded trains its noise on, so that later sums show single noises and not only what earlier ones did.
+        So uploads must not be compressed, noised at the server, or mixed into other clients' models. A client that
+        starts from its own uploaded model carries its noise into later rounds, whose sums then show single noises.
         """
         return self.compress is None and self.server is None and isinstance(self.personal, Shared | Identity)
 
     @property
     def adaptive_clip(self) -> Clip | None:
         """The clip whose bound follows the norms, if there is one."""
-        return next((found.clip for found in self.mechanisms.values() if found.adaptive is not None), None)
+        return next((mechanism.clip for mechanism in self.mechanisms.values() if mechanism.adaptive is not None), None)
 
     @property
     def steady(self) -> bool:
@@ -115,14 +115,14 @@ class Method:
         schedules = [getattr(self.cohort, "growth", None)]
         for mechanism in self.mechanisms.values():
             schedules += [mechanism.course, mechanism.clip.bound]
-        return all(isinstance(found, Constant | Quantile | CohortMedian | None) for found in schedules)
+        return all(isinstance(schedule, Constant | Quantile | CohortMedian | None) for schedule in schedules)
 
     def local_steps(self, records: int) -> int:
         """L for a client that holds `records` records."""
         return self.local.steps_for(records, self.batch.declared(records))
 
     def check(self, population: Population) -> None:
-        """Refuse what this population cannot give."""
+        """Refuse a population for which the cohort or the batches are too large."""
         for round in (0, self.rounds - 1):
             self.cohort.at(round, self.rounds).check(population.clients)
         for client, records in enumerate(population.records):
@@ -142,17 +142,17 @@ class Method:
         `layers` is M, the number of layers of the model, which per-layer clipping counts. `bound` is the value of a
         bound that follows the norms; without it the declaration is in units of its start, with the same multipliers.
         """
-        found = []
+        declarations = []
         for place, mechanism in self.mechanisms.items():
             now = mechanism.at(round, self.rounds, bound)
             if place == "example":
                 steps = self.local_steps(records)
                 sampling = self.batch.sampling(records, steps)
-                found.append(now.declare(place=place, layers=layers, steps=steps, sampling=sampling))
+                declarations.append(now.declare(place=place, layers=layers, steps=steps, sampling=sampling))
             else:
                 rows = self.cohort.at(round, self.rounds).divisor(clients) if place == "server" else 1.0
                 adds_up = place == "upload" and self.uploads_add_up
-                found.append(
+                declarations.append(
                     now.declare(place=place, layers=layers, steps=1, sampling=ONE_UPDATE, rows=rows, adds_up=adds_up)
                 )
-        return tuple(found)
+        return tuple(declarations)

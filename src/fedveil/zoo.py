@@ -109,7 +109,7 @@ DSSGD = replace(FED_AVG, compress=Share(fraction=0.1, choice="largest"))
 
 @dataclass(frozen=True)
 class Entry:
-    """A method with the words that list it, and the settings of data, model and privacy that belong to it."""
+    """A method with its paper and a summary, and the settings of data, model and privacy that belong to it."""
 
     method: Method
     paper: str

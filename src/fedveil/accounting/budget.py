@@ -2,9 +2,9 @@
 
 What a client (or, against views to which the cohort is hidden, everybody) has spent is a `Composition` for each place
 whose noise bounds the view, under one relation; a round adds its cost. The budget is kept as long as one of these
-compositions stays within it, the same rule as that of the table: the cheapest place of each round by itself would be a
-bound that no table shows. Whether a further round stays within (ε, δ) is remembered as the most steps that do, so
-asking again after each round is a comparison of two numbers.
+compositions stays within it. That is the rule of the table; taking the cheapest place of each round would give a bound
+that no table shows. How many steps fit into (ε, δ) is cached, so asking again after each round only compares two
+numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Costs = tuple[tuple[CostSource, Composition], ...]
 """What something costs, for each source of a bound; empty where nothing bounds it."""
 
 Spent = Costs | None
-"""What was spent so far; None before the first round, to which no source has yet been found wanting."""
+"""What was spent so far; None before the first round, when no source is ruled out yet."""
 
 
 def round_cost(
@@ -57,9 +57,9 @@ def _round_cost(
 ) -> tuple[Costs, list[str]]:
     """The costs, and why other places do not count."""
     places = sorted({declaration.place for declaration in round.declarations})
-    found = routes(Exposure(records, ((round, 1),), ((round, 1),)), crowd, budget.unit, budget.view, copies, strict)
+    bounds = routes(Exposure(records, ((round, 1),), ((round, 1),)), crowd, budget.unit, budget.view, copies, strict)
     costs, reasons = [], []
-    for place, route in zip(places or [""], found, strict=True):
+    for place, route in zip(places or [""], bounds, strict=True):
         if isinstance(route, Unprotected):
             reasons.append(route.reason)
             continue
@@ -74,7 +74,7 @@ def _round_cost(
 def costs_everybody(round: Round, budget: Budget, crowd: Crowd) -> bool:
     """Whether a round is due from everybody, drawn or not: who takes part is left to chance and counted on.
 
-    Found by asking what the round costs a client that did not take part in it.
+    This is so exactly if the round costs something to a client that did not take part in it.
     """
     absent = routes(Exposure(1, (), ((round, 1),)), crowd, budget.unit, budget.view, 1)
     return any(not isinstance(route, Unprotected) and route.parts for route in absent)
@@ -89,8 +89,8 @@ def relations_differ(first: Round, last: Round, records: int, budget: Budget, cr
 def excludes(context: Context) -> bool:
     """Whether the budget may leave single clients out, so that no chance of the draw may be counted on.
 
-    Nor may it where rounds that count on it would not add up with the others. Cohorts grow or shrink all the way, so
-    the first and the last round tell.
+    Chance is not counted on either where the rounds that do so could not be added to the others. Cohorts grow or shrink
+    monotonically, so it is enough to look at the first and the last round.
     """
     budget, method, population = context.budget, context.method, context.population
     if budget is None:

@@ -149,11 +149,11 @@ def _rounds(method: Method, target: Budget, evaluate: Callable[[Method], Guarant
     def lasting(rounds: int) -> Method:
         return replace(method, stop=replace(method.stop, rounds=rounds))
 
-    found = largest(lambda rounds: evaluate(lasting(rounds)).epsilon <= target.epsilon, LONGEST_TRAINING)
-    if found == 0:
+    most = largest(lambda rounds: evaluate(lasting(rounds)).epsilon <= target.epsilon, LONGEST_TRAINING)
+    if most == 0:
         first = evaluate(lasting(1))
         raise FedveilError(f"calibration: not even one round fits: {first}")
-    return found, lasting(found)
+    return most, lasting(most)
 
 
 def _cohort(

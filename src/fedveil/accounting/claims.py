@@ -58,8 +58,8 @@ def _divergences(noise_multiplier: float, rate: float) -> np.ndarray[tuple[int],
     with quiet(), np.errstate(over="ignore", invalid="ignore"):
         accountant = rdp.RdpAccountant(MOMENT_ORDERS)
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise_multiplier)))
-    found = np.asarray(accountant.rdp, dtype=np.float64)
-    return np.where(found >= 0, found, np.inf)
+    divergences = np.asarray(accountant.rdp, dtype=np.float64)
+    return np.where(divergences >= 0, divergences, np.inf)
 
 
 def fed_cdp_epsilon(sigma: float, rate: float, local_steps: int, rounds: int, delta: float) -> float:

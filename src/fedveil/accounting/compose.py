@@ -76,8 +76,8 @@ def composition(*terms: Term) -> Composition:
             certain += [(step, count * term.times) for step, count in steps]
         else:
             drawn[steps, term.chance] = drawn.get((steps, term.chance), 0) + term.times
-    found = [Term(steps, chance, times) for (steps, chance), times in sorted(drawn.items())]
-    return (Term(added_up(certain)), *found) if certain else tuple(found)
+    by_chance = [Term(steps, chance, times) for (steps, chance), times in sorted(drawn.items())]
+    return (Term(added_up(certain)), *by_chance) if certain else tuple(by_chance)
 
 
 def covers(first: Composition, second: Composition) -> bool:
@@ -117,12 +117,12 @@ def certify(parts: Composition, delta: float) -> Certified:
         return _finite(gaussian_epsilon(noise, delta), "PLD")
     for coarsening in COARSENINGS:
         whole = composed_pld(parts, coarsening)
-        found = None if whole is None else pld.read_epsilon(whole, delta, total_steps(parts))
-        if found is not None and math.isfinite(found):
+        epsilon = None if whole is None else pld.read_epsilon(whole, delta, total_steps(parts))
+        if epsilon is not None and math.isfinite(epsilon):
             if coarsening == 1:
-                return _finite(found, "PLD")
+                return _finite(epsilon, "PLD")
             by_renyi = renyi_epsilon(parts, delta)  # a coarse grid is sound, but can be the looser of the two
-            return _finite(found, "PLD") if found <= by_renyi else _finite(by_renyi, "RDP")
+            return _finite(epsilon, "PLD") if epsilon <= by_renyi else _finite(by_renyi, "RDP")
     return _finite(renyi_epsilon(parts, delta), "RDP")
 
 
@@ -137,15 +137,15 @@ def certified_delta(parts: Composition, epsilon: float) -> float:
     noise = gaussian_only(parts)
     if noise is not None:
         return gaussian_delta(noise, epsilon)
-    found = renyi.delta_at(_divergences(parts), epsilon)
+    delta = renyi.delta_at(_divergences(parts), epsilon)
     for coarsening in COARSENINGS:
         whole = composed_pld(parts, coarsening)
         if whole is not None:
             by_loss = pld.read_delta(whole, epsilon, total_steps(parts))
-            found = min(found, by_loss)
+            delta = min(delta, by_loss)
             if by_loss < 1:
                 break
-    return found
+    return delta
 
 
 def _finite(epsilon: float, accountant: str) -> Certified:
@@ -167,8 +167,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     if noise_multiplier < 1e-4:  # ε beyond 5e7
         return math.inf
     with np.errstate(divide="ignore"):  # with very much noise a δ on the way is 0, whose logarithm is rightly −∞
-        found = dp_accounting.get_epsilon_gaussian(min(noise_multiplier, MOST_NOISE), delta)
-    return float(found) * (1 + 1e-10) + 1e-12
+        exact = dp_accounting.get_epsilon_gaussian(min(noise_multiplier, MOST_NOISE), delta)
+    return float(exact) * (1 + 1e-10) + 1e-12
 
 
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:

@@ -154,7 +154,7 @@ def canonical_noise(steps: Iterable[Step]) -> dict[Step, Step]:
 
     C_t may change from round to round; z does not, but σ·C_t/(C_t·sqrt(M)) does in its last digit.
     """
-    found: dict[Step, Step] = {}
+    canonical: dict[Step, Step] = {}
     last: Step | None = None
     for step in sorted(set(steps), key=lambda step: (step.kind, step.rate, step.overflow, step.noise_multiplier)):
         if (
@@ -163,8 +163,8 @@ def canonical_noise(steps: Iterable[Step]) -> dict[Step, Step]:
             or step.noise_multiplier > last.noise_multiplier * (1 + SAME_NOISE)
         ):
             last = step
-        found[step] = last
-    return found
+        canonical[step] = last
+    return canonical
 
 
 def added_up(counted: Iterable[tuple[Step, int]]) -> Counted:

@@ -85,7 +85,7 @@ def routes(
 ) -> list[Route | Unprotected]:
     """One route per place that adds noise; each bounds the view by itself, because what follows is post-processing.
 
-    `strict` takes a bound that was read from the norms without noise for what it is: no guarantee.
+    `strict` gives no guarantee where a bound was read from the norms without noise.
     """
     declared = exposure.places | {
         declaration.place for round, _ in exposure.took_part + exposure.all_rounds for declaration in round.declarations
@@ -93,15 +93,15 @@ def routes(
     if not declared:
         return [Unprotected("no mechanism adds noise")]
     mixed = crowd.mixing and view is View.PEER
-    found = [
+    every = [
         _route(place, exposure, crowd, unit, View.SERVER if mixed else view, copies, strict)
         for place in sorted(declared)
     ]
     if not mixed:
-        return found
+        return every
     return [
         route if isinstance(route, Unprotected) else replace(route, caveats=(*route.caveats, PEER_MIXED))
-        for route in found
+        for route in every
     ]
 
 
@@ -158,14 +158,14 @@ def _of_all_copies(term: Term, times: int, copies: int, one_noise: bool) -> Term
 
 def _caveats(sized: bool, view: View, hidden: bool, summed: bool, place: str) -> list[Caveat]:
     together = summed and place == "upload"
-    found = []
+    caveats = []
     if hidden or (summed and sized):
-        found.append(HIDDEN_DRAW)
+        caveats.append(HIDDEN_DRAW)
     if view is View.PEER:
-        found.append(PEER_SUMMED if together else PEER_SIZED if summed else PEER_BOUNDED)
+        caveats.append(PEER_SUMMED if together else PEER_SIZED if summed else PEER_BOUNDED)
     if together:
-        found.append(OTHERS_NOISE)
-    return found
+        caveats.append(OTHERS_NOISE)
+    return caveats
 
 
 def _one_round(
@@ -266,7 +266,7 @@ def _server(
 
     A client that is not drawn leaves exactly the sum without it, noise included, so for the unit `client` Poisson
     cohorts are a Poisson-subsampled Gaussian. One record of a client is different: client present with the record
-    against client present without it, both absent with probability 1 − p; see `losses.seen_draw`.
+    against client present without it, both absent with probability 1 − p; see `pld.seen_draw`.
     """
     if view not in (View.PEER, View.RELEASED):
         return Unprotected("noise is added at the server, after what this view sees")

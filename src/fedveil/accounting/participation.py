@@ -1,4 +1,4 @@
-"""Who takes part in which rounds, as far as it is known: what one client went through, and how cohorts are drawn."""
+"""Who takes part in which rounds, as far as an adversary knows: one client's rounds, and how cohorts are drawn."""
 
 from __future__ import annotations
 

@@ -126,13 +126,13 @@ def _took_part(charges: Iterable[Charge], context: Context, rounds: int) -> tupl
         mine[kind] = mine.get(kind, 0) + 1
     made = list(kinds)
     shared: dict[tuple[tuple[int, int], ...], Rounds] = {}
-    found = []
+    of_clients = []
     for mine in counts:
         numbers = tuple(sorted(mine.items()))
         if numbers not in shared:
             shared[numbers] = tuple((made[kind], times) for kind, times in numbers)
-        found.append(shared[numbers])
-    return found, faithful
+        of_clients.append(shared[numbers])
+    return of_clients, faithful
 
 
 def _as_declared(context: Context, round: int, records: int, did: tuple[Declaration, ...]) -> bool:
@@ -160,13 +160,13 @@ def _costliest(rounds: Rounds, limit: int) -> Rounds:
     several = any(len(round.declarations) > 1 for round, _ in rounds)
     if len(kinds) > 1 or (several and len({_noise(round) for round, _ in rounds}) > 1):
         return rounds
-    found, left = [], limit
+    costliest, left = [], limit
     for round, times in sorted(rounds, key=lambda item: _noise(item[0])):
         taken = min(times, left)
         if taken:
-            found.append((round, taken))
+            costliest.append((round, taken))
         left -= taken
-    return tuple(found)
+    return tuple(costliest)
 
 
 def _noise(round: Round) -> tuple[float, ...]:

@@ -76,11 +76,11 @@ class Direction:
         # The divergence at ε in [loss_(j−1), loss_j) is upper_j − e^ε·lower_j; it is `infinite` from the last loss on.
         upper, lower = (tail[positive:] for tail in self._tails())
         there = upper[1:] - np.where(losses < 600, np.exp(np.minimum(losses, 600.0)) * lower[1:], 0.0)
-        found = int(np.argmax(there <= delta))
-        high, low = float(losses[found]), max(0.0, float(losses[found]) - self.interval)
-        if high >= 600 or lower[found] <= 0:
+        place = int(np.argmax(there <= delta))
+        high, low = float(losses[place]), max(0.0, float(losses[place]) - self.interval)
+        if high >= 600 or lower[place] <= 0:
             return high
-        return min(max(math.log((upper[found] - delta) / lower[found]), low), high)
+        return min(max(math.log((upper[place] - delta) / lower[place]), low), high)
 
 
 def both_directions(pld: library.PrivacyLossDistribution) -> tuple[Direction, Direction]:
@@ -95,13 +95,13 @@ def _direction(pmf: pld_pmf.PLDPmf) -> Direction:
 
 def read_epsilon(pld: library.PrivacyLossDistribution, delta: float, steps: int) -> float | None:
     """ε at δ, the larger of both directions. None where rounding over `steps` compositions could blur δ."""
-    found = 0.0
+    largest = 0.0
     for direction in distinct_directions(pld):
         slack = _slack(direction, steps)
         if not slack <= delta / 4:
             return None
-        found = max(found, direction.epsilon(delta - slack))
-    return found
+        largest = max(largest, direction.epsilon(delta - slack))
+    return largest
 
 
 def read_delta(pld: library.PrivacyLossDistribution, epsilon: float, steps: int) -> float:

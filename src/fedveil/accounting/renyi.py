@@ -81,16 +81,16 @@ def _divergences(event: dp_accounting.DpEvent, relation: dp_accounting.Neighbori
     noise = event.event.noise_multiplier
     wanted = (np.round(ORDERS) == ORDERS) | (noise >= LITTLE_NOISE)
     wanted &= noise >= LEAST_NOISE
-    found: Orders = np.full(len(ORDERS), np.inf)
+    divergences: Orders = np.full(len(ORDERS), np.inf)
     if wanted.any():
         with quiet(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             accountant = rdp.RdpAccountant(ORDERS[wanted], relation)
             # Noise beyond what the library's logarithms can tell from ∞ (z ≥ 6e7) leaves only the unsampled value.
             with suppress(ArithmeticError, ValueError):
                 accountant.compose(event)
-                found[wanted] = accountant.rdp
-    sound = np.isfinite(found) & (found > -RENYI_ROUNDING)
-    raised: Orders = np.where(sound, np.maximum(found, 0.0) + RENYI_ROUNDING / (ORDERS - 1), np.inf)
+                divergences[wanted] = accountant.rdp
+    sound = np.isfinite(divergences) & (divergences > -RENYI_ROUNDING)
+    raised: Orders = np.where(sound, np.maximum(divergences, 0.0) + RENYI_ROUNDING / (ORDERS - 1), np.inf)
     return raised
 
 
@@ -118,8 +118,8 @@ def epsilon_at(divergences: Orders, delta: float) -> float:
     usable = np.isfinite(divergences)
     if not usable.any():
         return float("inf")
-    found, _ = rdp.compute_epsilon(ORDERS[usable], np.maximum(divergences[usable], 0.0), delta)
-    return float(found)
+    epsilon, _ = rdp.compute_epsilon(ORDERS[usable], np.maximum(divergences[usable], 0.0), delta)
+    return float(epsilon)
 
 
 def delta_at(divergences: Orders, epsilon: float) -> float:
@@ -127,5 +127,5 @@ def delta_at(divergences: Orders, epsilon: float) -> float:
     usable = np.isfinite(divergences)
     if not usable.any():
         return 1.0
-    found, _ = rdp.compute_delta(ORDERS[usable], np.maximum(divergences[usable], 0.0), epsilon)
-    return min(float(found), 1.0)
+    delta, _ = rdp.compute_delta(ORDERS[usable], np.maximum(divergences[usable], 0.0), epsilon)
+    return min(float(delta), 1.0)

@@ -61,8 +61,8 @@ def convex(levels: pld.Floats, errors: pld.Floats) -> Curve:
                 break
             hull.pop()
         hull.append((float(x), float(y)))
-    found = np.array(hull)
-    return Curve(found[:, 0], np.minimum.accumulate(found[:, 1]))
+    corners = np.array(hull)
+    return Curve(corners[:, 0], np.minimum.accumulate(corners[:, 1]))
 
 
 def identity() -> Curve:
@@ -82,8 +82,8 @@ def gaussian(mean: float) -> Curve:
 
 
 def _gaussian_deltas(mean: float, epsilons: pld.Floats) -> pld.Floats:
-    found: pld.Floats = ndtr(mean / 2 - epsilons / mean) - np.exp(epsilons) * ndtr(-mean / 2 - epsilons / mean)
-    return found
+    deltas: pld.Floats = ndtr(mean / 2 - epsilons / mean) - np.exp(epsilons) * ndtr(-mean / 2 - epsilons / mean)
+    return deltas
 
 
 def _from_divergences(remove: pld.Floats, add: pld.Floats, epsilons: pld.Floats) -> Curve:
@@ -138,11 +138,11 @@ def at_least(curve: Curve, distance: float) -> Curve:
 
 def curve_delta(curve: Curve, epsilons: pld.Floats) -> pld.Floats:
     """δ(ε) = max over α of 1 − f(α) − e^ε·α, exact for a polygon, for any real ε."""
-    found = np.empty_like(epsilons)
+    deltas = np.empty_like(epsilons)
     for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
         slopes = np.exp(epsilons[part])[:, None]
-        found[part] = np.max(1 - curve.errors - slopes * curve.levels, axis=1)
-    return np.clip(found, 0.0, 1.0)
+        deltas[part] = np.max(1 - curve.errors - slopes * curve.levels, axis=1)
+    return np.clip(deltas, 0.0, 1.0)
 
 
 def to_pld(curve: Curve, interval: float = 1e-3) -> library.PrivacyLossDistribution:
@@ -167,9 +167,9 @@ def from_pld(distribution: library.PrivacyLossDistribution) -> Curve:
     remove, add = pld.both_directions(distribution)
     highest = min(LARGEST_LOSS, max(float(remove.losses[-1]), float(add.losses[-1]), 0.0) + remove.interval)
     epsilons = np.linspace(0, highest, 4001)
-    found = _from_divergences(remove.deltas(epsilons), add.deltas(epsilons), epsilons)
-    levels = np.union1d(found.levels, found.inverse().levels)
-    return convex(levels, np.minimum(found(levels), found.inverse()(levels)))
+    curve = _from_divergences(remove.deltas(epsilons), add.deltas(epsilons), epsilons)
+    levels = np.union1d(curve.levels, curve.inverse().levels)
+    return convex(levels, np.minimum(curve(levels), curve.inverse()(levels)))
 
 
 def composed(curve: Curve, times: int, interval: float = 1e-3) -> Curve:

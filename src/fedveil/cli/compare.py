@@ -56,7 +56,7 @@ def compare_command(
         raise FedveilError(f"--methods {methods}: expected names with commas between them")
     repeated = count_seeds(seeds) if seeds is not None else None if seed is None else (seed,)
     with SeriesReporter(Console(stderr=True)) as follower:
-        found = compare(
+        study = compare(
             [*sources, *named],
             parse_settings(settings),
             follower=follower,
@@ -68,10 +68,10 @@ def compare_command(
             view=view,
         )
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        click.echo(json.dumps(study.to_dict()))
     else:
-        click.echo(plain_text(*comparison_table(found.rows)))
-        click.echo("\n".join([*explanation(found.rows), *found.notes]))
-        click.echo(f"picture: {found.picture}; table: {found.out / 'table.md'}, {found.out / 'table.csv'}")
-    if found.failed:
-        raise FedveilError(f"{len(found.failed)} of the runs failed: {'; '.join(found.failed)}")
+        click.echo(plain_text(*comparison_table(study.rows)))
+        click.echo("\n".join([*explanation(study.rows), *study.notes]))
+        click.echo(f"picture: {study.picture}; table: {study.out / 'table.md'}, {study.out / 'table.csv'}")
+    if study.failed:
+        raise FedveilError(f"{len(study.failed)} of the runs failed: {'; '.join(study.failed)}")

@@ -46,9 +46,9 @@ def _picture(context: click.Context, option: click.Parameter, path: Path | None)
     return path
 
 
-def choice(words: Iterable[str]) -> click.Choice[str]:
-    """One of these words, as plain text."""
-    return click.Choice([str(word) for word in words])
+def choice(values: Iterable[str]) -> click.Choice[str]:
+    """One of these values, as plain text (an enum would show its class)."""
+    return click.Choice([str(value) for value in values])
 
 
 def cell_options(help: str) -> Callable[[Command], Command]:

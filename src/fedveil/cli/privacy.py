@@ -34,19 +34,19 @@ def account_command(
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
     from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve
 
-    found = account(source, parse_settings(settings), delta=delta, secondary=all_accountants)
+    accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants)
     picture = None
     if curve is not None:
-        picture = out or Path(f"{found.name}-epsilon.png")
-        draw_curve(found, picture)
+        picture = out or Path(f"{accounted.name}-epsilon.png")
+        draw_curve(accounted, picture)
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        click.echo(json.dumps(accounted.to_dict()))
         return
-    lines = [found.title, *table_lines("promised", found.promised.guarantees)]
-    if found.spent is not None and found.per_client is not None:
-        lines += table_lines("spent", found.spent.guarantees)
-        lines += client_lines(OWN_UNIT, OWN_VIEW, found.per_client)
-    click.echo("\n".join(lines + claim_lines(found.claims)))
+    lines = [accounted.title, *table_lines("promised", accounted.promised.guarantees)]
+    if accounted.spent is not None and accounted.per_client is not None:
+        lines += table_lines("spent", accounted.spent.guarantees)
+        lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
+    click.echo("\n".join(lines + claim_lines(accounted.claims)))
     if picture is not None:
         click.echo(f"picture: {picture}")
 
@@ -92,16 +92,16 @@ def calibrate_command(
 
     asked = parse_settings(settings)
     delta = resolve(source, asked).privacy.delta if delta is None else delta
-    found, spec = calibrate_spec(source, asked, Budget(epsilon, delta, Unit(unit), View(view)), solve)
+    solved, spec = calibrate_spec(source, asked, Budget(epsilon, delta, Unit(unit), View(view)), solve)
     if out is not None:
         write_whole(out, spec.to_toml().encode())
-    answer: dict[str, Any] = {"solved": found.solved, "value": found.value, "guarantee": found.guarantee.to_dict()}
+    answer: dict[str, Any] = {"solved": solved.solved, "value": solved.value, "guarantee": solved.guarantee.to_dict()}
     if as_json:
         click.echo(json.dumps(answer | ({"spec": str(out)} if out else {})))
         return
     # Rounded so that whoever copies it keeps the target too.
-    value = rounded_up(found.value, 6) if found.solved == "noise" else rounded_down(found.value, 6)
-    click.echo(f"{found.key} = {value}")
-    click.echo(str(found.guarantee))
+    value = rounded_up(solved.value, 6) if solved.solved == "noise" else rounded_down(solved.value, 6)
+    click.echo(f"{solved.key} = {value}")
+    click.echo(str(solved.guarantee))
     if out is not None:
         click.echo(f"spec: {out}")

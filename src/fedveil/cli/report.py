@@ -22,13 +22,13 @@ def report_command(runs: tuple[Path, ...], out: Path, without_pictures: bool, fo
     """Write one HTML page about runs, finished or not: what was trained, what is guaranteed, what attacks got."""
     from fedveil.studies.report import report
 
-    found = report(runs, out, pictures=not without_pictures, release=for_release)
+    written = report(runs, out, pictures=not without_pictures, release=for_release)
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        click.echo(json.dumps(written.to_dict()))
         return
-    for run in found.runs:
+    for run in written.runs:
         state = "" if run.status.state == "finished" else " (unfinished)"
         click.echo(f"{run.name}: {run.status.published} of {run.status.planned} rounds{state}")
         for problem in run.problems:
             click.echo(f"  {problem}")
-    click.echo(f"report: {found.path}")
+    click.echo(f"report: {written.path}")

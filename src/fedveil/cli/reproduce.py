@@ -58,7 +58,7 @@ def reproduce_command(
         _list(as_json)
         return
     with SeriesReporter(Console(stderr=True)) as follower:
-        found = reproduce(
+        reproduced = reproduce(
             name,
             follower=follower,
             scale=cast("Scale", scale),
@@ -70,25 +70,28 @@ def reproduce_command(
             page=page,
         )
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        click.echo(json.dumps(reproduced.to_dict()))
     else:
-        if found.asked:
-            named = {(row["row"], row["column"]) for row in found.asked} if only else set()
-            click.echo(plain_text(*reproduction_table(shown_rows(found.asked, named))))
-        click.echo("\n".join(found.notes))
-        click.echo(f"{found.out}: table.md, table.csv, picture.png" + (f"; page: {found.page}" if found.page else ""))
-    if found.failed:
-        raise FedveilError(f"{len(found.failed)} of the runs failed: {'; '.join(found.failed)}")
+        if reproduced.asked:
+            named = {(row["row"], row["column"]) for row in reproduced.asked} if only else set()
+            click.echo(plain_text(*reproduction_table(shown_rows(reproduced.asked, named))))
+        click.echo("\n".join(reproduced.notes))
+        click.echo(
+            f"{reproduced.out}: table.md, table.csv, picture.png"
+            + (f"; page: {reproduced.page}" if reproduced.page else "")
+        )
+    if reproduced.failed:
+        raise FedveilError(f"{len(reproduced.failed)} of the runs failed: {'; '.join(reproduced.failed)}")
 
 
 def _list(as_json: bool) -> None:
     from fedveil.papers.time_estimates import listing
     from fedveil.report.terminal.run_tables import plain_text
 
-    found: list[dict[str, Any]] = listing()
+    reproductions: list[dict[str, Any]] = listing()
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(reproductions))
         return
     headings = ["name", "small", "paper", "title"]
-    click.echo(plain_text(headings, [[str(one[key]) for key in headings] for one in found]))
+    click.echo(plain_text(headings, [[str(one[key]) for key in headings] for one in reproductions]))
     click.echo("times: one seed, roughly, on two cores")

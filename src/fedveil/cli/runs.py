@@ -38,9 +38,9 @@ def run_command(
     from fedveil.report.terminal.run_progress import ConsoleReporter
     from fedveil.runs.run import run
 
-    told = parse_settings(settings)
+    overrides = parse_settings(settings)
     with ConsoleReporter(Console(stderr=True)) as reporter:
-        result = run(source, told, rounds=rounds, seed=seed, out=out, workers=workers, reporter=reporter)
+        result = run(source, overrides, rounds=rounds, seed=seed, out=out, workers=workers, reporter=reporter)
     _print_result(result, as_json)
 
 

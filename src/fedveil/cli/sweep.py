@@ -46,7 +46,7 @@ def sweep_command(
 
     axes = [parse_axis(text) for text in over]
     with SeriesReporter(Console(stderr=True)) as follower:
-        found = sweep(
+        study = sweep(
             source,
             axes,
             parse_settings(settings),
@@ -59,11 +59,11 @@ def sweep_command(
             view=view,
         )
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        click.echo(json.dumps(study.to_dict()))
     else:
-        click.echo(plain_text(*sweep_table(found.keys, found.rows)))
-        click.echo("\n".join([*explanation(found.rows), *found.notes]))
-        picture = f"picture: {found.picture}; " if found.picture else "no picture: more than two keys; "
-        click.echo(f"{picture}table: {found.out / 'table.md'}, {found.out / 'table.csv'}")
-    if found.failed:
-        raise FedveilError(f"{len(found.failed)} of the runs failed: {'; '.join(found.failed)}")
+        click.echo(plain_text(*sweep_table(study.keys, study.rows)))
+        click.echo("\n".join([*explanation(study.rows), *study.notes]))
+        picture = f"picture: {study.picture}; " if study.picture else "no picture: more than two keys; "
+        click.echo(f"{picture}table: {study.out / 'table.md'}, {study.out / 'table.csv'}")
+    if study.failed:
+        raise FedveilError(f"{len(study.failed)} of the runs failed: {'; '.join(study.failed)}")

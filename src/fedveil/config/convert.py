@@ -108,8 +108,8 @@ def _make_converter() -> Converter:
     converter.register_structure_hook(
         bool, lambda value, _: value if isinstance(value, bool) else _fail(value, "true or false")
     )
-    for words in (Unit, View):
-        converter.register_structure_hook(words, _word_of)
+    for choices in (Unit, View):
+        converter.register_structure_hook(choices, _word_of)
     converter.register_structure_hook_factory(is_dataclass, lambda kind: _table_hook(kind, converter))
     converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], lambda value, _: _expect_table(value))
     # In this order: a hook is made from the hooks of its fields.
@@ -170,11 +170,11 @@ def _friendly_none(converter: Converter, optional: Any, inner: Any) -> None:
     converter.register_unstructure_hook(optional, write)
 
 
-def _word_of(value: Any, words: type[StrEnum]) -> StrEnum:
+def _word_of(value: Any, choices: type[StrEnum]) -> StrEnum:
     try:
-        return words(value)
+        return choices(value)
     except ValueError:
-        raise _Wrong(f"must be {' or '.join(words)}, not {value!r}") from None
+        raise _Wrong(f"must be {' or '.join(choices)}, not {value!r}") from None
 
 
 def _number(value: Any) -> float:
@@ -188,14 +188,14 @@ def _expect_table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else _fail(value, "a table")
 
 
-def _expect(value: Any, kind: type | tuple[type, ...], words: str) -> Any:
+def _expect(value: Any, kind: type | tuple[type, ...], wanted: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, kind):
-        _fail(value, words)
+        _fail(value, wanted)
     return value
 
 
-def _fail(value: Any, words: str) -> Any:
-    raise _Wrong(f"expected {words}, not {value!r}")
+def _fail(value: Any, wanted: str) -> Any:
+    raise _Wrong(f"expected {wanted}, not {value!r}")
 
 
 _CONVERTER = _make_converter()

@@ -1,4 +1,4 @@
-"""Laying one table of settings over another."""
+"""Merging tables of settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any], *, partial: bool =
     """`above` laid over `below`, table by table.
 
     A part that names another kind starts afresh (its fields are not the old kind's); a bare name stands for a kind with
-    its defaults; a bare number laid over a clip changes its bound. `partial` where `below` is not all that there is: a
-    part of it may have been told a field and not its kind, or its kind and not its fields, and nothing told is lost.
+    its defaults; a bare number laid over a clip changes its bound. `partial` means that `below` is
+    incomplete: it may have a field of a part without its kind, or a kind without its fields, and none of them is lost.
     """
     merged = dict(below)
     for key, value in above.items():
@@ -27,7 +27,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any], *, partial: bool =
 
 
 def _spelt(old: Any, new: Any) -> tuple[Any, Any]:
-    """A word or a number, and the fields told beside it, as tables that can be laid over one another."""
+    """A bare word or number, and the fields given beside it, as two tables that can be merged."""
     if isinstance(old, Mapping) and "kind" not in old and isinstance(new, str) and new != ABSENT:
         return {**old, "kind": new}, {"kind": new}
     if isinstance(old, Mapping) and "kind" not in old and isinstance(new, Mapping) and "kind" in new:
@@ -79,7 +79,7 @@ def without(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def set_dotted(table: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """A copy of `table`, what was told so far, with the dotted `key` laid over it."""
+    """A copy of `table`, the settings given so far, with the value of a dotted `key` merged into it."""
     if not all(key.split(".")):
         raise FedveilError(f"{key!r}: not a dotted key")
     nested: Any = value

@@ -71,8 +71,8 @@ class EvaluationSpec:
 class PrivacySpec:
     """δ of every guarantee and, where `epsilon` is given, a budget that no client may pass: of what, against whom.
 
-    `calibrate` solves σ for that budget before the run begins. `strict` takes a clipping bound that is read from the
-    data without noise for what it is: such a run promises nothing and is refused.
+    `calibrate` solves σ for that budget before the run begins. `strict` refuses a clipping bound that is read from
+    the data without noise: such a run promises nothing.
     """
 
     delta: float = 1e-5
@@ -147,8 +147,8 @@ Source = str | Path | Mapping[str, Any] | Spec
 def resolve(source: Source = "fed-cdp", overrides: Mapping[str, Any] | None = None) -> Spec:
     """A spec from a method's name, a TOML file, a table or another spec, with dotted `overrides` on top.
 
-    What is not said is filled in: what the file says beats what the method says, which beats what the task (the data
-    set's settings in the papers) says, which beats plain FedAvg.
+    What is not given is filled in, from the first of these that has it: the method, the task (the data set's settings
+    in the papers), plain FedAvg.
     """
     if isinstance(source, Spec) and not overrides:
         return source
@@ -156,15 +156,15 @@ def resolve(source: Source = "fed-cdp", overrides: Mapping[str, Any] | None = No
 
 
 def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What a source and the `overrides` say themselves, before anything is filled in."""
-    told, overrides = _read(source), overrides or {}
+    """The settings that a source and the `overrides` give, before anything is filled in."""
+    settings, overrides = _read(source), overrides or {}
     for key, value in overrides.items():
-        told = set_dotted(told, key, value)
+        settings = set_dotted(settings, key, value)
     if "local.steps" in overrides and "local.epochs" not in overrides:
-        told = set_dotted(told, "local.epochs", ABSENT)  # else they would not count
-    if "method" not in told and not isinstance(source, Mapping | Spec):
+        settings = set_dotted(settings, "local.epochs", ABSENT)  # epochs would win over steps
+    if "method" not in settings and not isinstance(source, Mapping | Spec):
         raise FedveilError(f'{source}: names no method; say which, as in method = "fed-cdp"')
-    return told
+    return settings
 
 
 def _read(source: Source) -> dict[str, Any]:
@@ -189,28 +189,28 @@ def _read(source: Source) -> dict[str, Any]:
         raise FedveilError(f"{path}: not a TOML file ({error})") from None
 
 
-def _complete(told: dict[str, Any]) -> Spec:
-    base = told.get("method", "fed-cdp")
+def _complete(settings: dict[str, Any]) -> Spec:
+    base = settings.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError("method: expected the name of a method")
-    local = told.get("local")
+    local = settings.get("local")
     if isinstance(local, Mapping) and "steps" in local and "epochs" not in local:
-        told = merge(told, {"local": {"epochs": ABSENT}})  # who tells steps does not mean the preset's epochs
+        settings = merge(settings, {"local": {"epochs": ABSENT}})  # stated steps replace the preset's epochs
     plain = unstructure(FED_AVG)
     own = difference(unstructure(named(base)), plain)
-    data_table = told.get("data", {})
+    data_table = settings.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
     task = task_of(str(name))
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
     here = ZOO[base].tasks.get(str(name), {})
-    network = told["model"].get("name") if isinstance(told.get("model"), dict) else None
+    network = settings["model"].get("name") if isinstance(settings.get("model"), dict) else None
     if network not in (None, here.get("model", {}).get("name")):
         here = {}  # what suits one network need not suit another
     if "model" in here or network is not None:
         table["model"] = {}  # options belong to the network they were written for
     table = merge(table, here)
-    table = merge(table, {key: value for key, value in told.items() if key != "method"})
+    table = merge(table, {key: value for key, value in settings.items() if key != "method"})
     known = ("data", "model", "evaluation", "privacy", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
@@ -219,7 +219,7 @@ def _complete(told: dict[str, Any]) -> Spec:
             )
     privacy = structure(table["privacy"], PrivacySpec, "privacy")
     if privacy.calibrate:
-        _check_unsolved(told)
+        _check_unsolved(settings)
         table |= {place: _with_start(table[place]) for place in PLACES}
     return Spec(
         base=base,
@@ -232,10 +232,10 @@ def _complete(told: dict[str, Any]) -> Spec:
     )
 
 
-def _check_unsolved(told: Mapping[str, Any]) -> None:
-    """Noise that is solved for can't be stated as well: one of the two would not count."""
+def _check_unsolved(settings: Mapping[str, Any]) -> None:
+    """Refuse a σ that is stated although it is solved for: one of the two would be ignored."""
     for place in PLACES:
-        stated = told.get(place)
+        stated = settings.get(place)
         if isinstance(stated, Mapping) and "sigma" in stated:
             raise FedveilError(
                 f"{place}.sigma: is set to {stated['sigma']}, and privacy.calibrate solves it for privacy.epsilon;"
@@ -244,7 +244,7 @@ def _check_unsolved(told: Mapping[str, Any]) -> None:
 
 
 def _with_start(mechanism: Any) -> Any:
-    """A mechanism whose noise is solved for needs none of its own; the search begins somewhere."""
+    """A mechanism whose noise will be solved for, with a σ for the search to begin with."""
     return {"sigma": 1.0, **mechanism} if isinstance(mechanism, Mapping) else mechanism
 
 

@@ -12,7 +12,7 @@ from fedveil.core.errors import FedveilError
 
 @contextmanager
 def disk_errors(where: Path) -> Iterator[None]:
-    """A full disk or a missing permission, said in one line."""
+    """Turn an error of the operating system (a full disk, a missing permission) into a `FedveilError` of one line."""
     try:
         yield
     except OSError as error:
@@ -38,7 +38,7 @@ def write_whole(path: Path, *parts: bytes | bytearray) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    """Without this a crash could forget the new name of the file."""
+    """Without this the new name of the file could be lost in a crash."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

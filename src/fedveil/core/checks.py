@@ -8,7 +8,7 @@ from fedveil.core.errors import FedveilError
 
 
 class FieldError(FedveilError):
-    """A field with a value it can't have; whoever knows where the field stands can put its path before it."""
+    """A field has a value that is not allowed. Code that knows the path of the field puts it before the message."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field} {problem}")

@@ -1,4 +1,4 @@
-"""Short fingerprints of texts."""
+"""Short hashes of texts."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import hashlib
 
 
 def text_digest(text: str) -> str:
-    """Tells one text from any other, and not what it says."""
+    """A hash by which texts can be compared without keeping them."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

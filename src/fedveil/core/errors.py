@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 class FedveilError(Exception):
-    """Something the user can mend: one line that says what is wrong and where.
+    """Something the user can correct: one line that says what is wrong and where.
 
     The command line prints it without a traceback and exits with code 2.
     """
 
 
 class ArgumentError(FedveilError):
-    """An argument of a Python function with a value it can't have; the command line names the option instead."""
+    """An argument of a Python function has a value that is not allowed. The command line names the option instead."""
 
     def __init__(self, argument: str, problem: str) -> None:
         super().__init__(f"{argument}: {problem}")
@@ -22,4 +22,4 @@ class ArgumentError(FedveilError):
 
 
 class Diverged(FedveilError):
-    """The model left the finite numbers: training can't go on."""
+    """The model has values that are not finite, so training can't go on."""

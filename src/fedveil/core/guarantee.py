@@ -1,6 +1,6 @@
-"""What is promised: of what, against whom, under which relation. A number without these is not a guarantee.
+"""Guarantees: what is protected, against whom, under which relation of neighbours. An ε without these says nothing.
 
-The accountant makes these facts, the report shows them. Code looks at their types; people read their texts.
+The accountant makes these objects and the report shows them. Code looks at their types, people read their texts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CaveatKind(StrEnum):
 
     @property
     def spoils(self) -> bool:
-        """Whether an ε is never printed without such a caveat, however short the line."""
+        """Whether an ε must never be printed without such a caveat, not even on a short line."""
         return self in _SPOILING
 
 
@@ -155,7 +155,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, object]:
         """JSON-ready; infinities are the string "inf"."""
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "unit": str(self.unit),
             "view": str(self.view),
             "relation": str(self.relation),
@@ -167,13 +167,13 @@ class Guarantee:
             "reason": self.reason,
         }
         if self.secondary:
-            found["secondary"] = [
+            fields["secondary"] = [
                 {"accountant": other.accountant, "epsilon": plain_number(other.epsilon), "note": other.note}
                 for other in self.secondary
             ]
         if self.together is not None:
-            found["epsilon_of_all_copies"] = plain_number(self.together)
-        return found
+            fields["epsilon_of_all_copies"] = plain_number(self.together)
+        return fields
 
     @staticmethod
     def from_dict(table: Mapping[str, Any]) -> Guarantee:
@@ -218,7 +218,7 @@ class Claim:
         return cell_name(self.unit, self.view)
 
     def to_dict(self) -> dict[str, object]:
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "unit": str(self.unit),
             "view": str(self.view),
             "epsilon": plain_number(self.epsilon),
@@ -227,7 +227,7 @@ class Claim:
             "formula": self.formula,
             "difference": self.difference,
         }
-        return found if self.mean is None else {**found, "mean": plain_number(self.mean)}
+        return fields if self.mean is None else {**fields, "mean": plain_number(self.mean)}
 
 
 def cell_name(unit: Unit, view: View) -> str:

@@ -1,4 +1,4 @@
-"""Lengths of long rows, with an error that can be stated."""
+"""L2 norms of long rows, with a proved bound on the rounding error."""
 
 from __future__ import annotations
 

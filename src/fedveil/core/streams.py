@@ -4,7 +4,7 @@ Every random decision has an address, so it does not matter in which order, in w
 work is done, and a resumed run draws what the interrupted one would have drawn. Bits come from AES-256 in
 counter mode: the address is the counter block, the key belongs to the run.
 
-Two keys are told apart. A *seed* makes a run reproducible and therefore not private. Without a seed the key comes
+There are two kinds of keys. A *seed* makes a run reproducible and therefore not private. Without a seed the key comes
 from the operating system's secure source and never touches the disk.
 """
 

@@ -1,4 +1,4 @@
-"""The words every part of the system shares: units, views, declarations, receipts, observations."""
+"""The types that every part of the system shares: units, views, declarations, charges, receipts, observations."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:  # the command line asks for units and views long before it ne
 
 
 class Unit(StrEnum):
-    """Of what a guarantee speaks: one example of one client, or everything one client holds."""
+    """What a guarantee protects: one example of one client, or everything that one client holds."""
 
     RECORD = "record"
     CLIENT = "client"
 
 
 class View(StrEnum):
-    """Against whom a guarantee holds: what an adversary is able to look at."""
+    """Against whom a guarantee holds: what an adversary can look at."""
 
     ON_DEVICE = "on_device"  # each example's gradient while a client trains (type-2 leakage)
     CLIENT = "client"  # the finished update on the device, before it leaves (type-1)
@@ -33,7 +33,7 @@ class View(StrEnum):
 
 @dataclass(frozen=True)
 class Adversary:
-    """Who has a view, in plain words: `who` begins a sentence, `sees` ends it.
+    """Who has a view, for sentences about it: `who` is the beginning of such a sentence, `sees` the rest.
 
     `watches` is what is seen of all clients together.
     `of_clients_work`: the view shows single clients' work, so the engine can hand it out (`Taps`).
@@ -76,7 +76,7 @@ CLIENTS_WORK = tuple(view for view in View if view.adversary.of_clients_work)
 
 
 TableCell = tuple[Unit, View]
-"""Of what, against whom: a cell of the table of guarantees."""
+"""A cell of the table of guarantees: what is protected, against which view."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one client's batches of a round were drawn, as far as privacy amplification cares.
+    """How one client's batches of a round were drawn, as far as it matters for privacy amplification.
 
     `kind` is `poisson`, `without-replacement`, `partition` or `all` (every record in every step); `records` is N_i
     and `batch` the declared B (for Poisson the expected one), so the rate is B/N_i. `cap` is the number of slots a
@@ -135,7 +135,7 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one client is charged for one mechanism of a round, before anything of the round is sent."""
+    """What one mechanism will do to one client in a round. It is written down before anything of the round is sent."""
 
     round: int
     client: int

@@ -1,8 +1,7 @@
 """Decoded arrays kept between runs, because decompressing or decoding pictures takes seconds each time.
 
 A cache file is the SHA-256 of its content followed by the content. Its name holds a key made from the
-checksums of the sources, so other sources or another decoding make another file. A damaged file is as good as
-none.
+checksums of the sources, so other sources or another decoding make another file. A damaged file is ignored.
 """
 
 from __future__ import annotations

@@ -51,13 +51,13 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells other records from these, though they be as many under the same name."""
-        found = hashlib.blake2b(digest_size=16)
+        """A hash of the records: it tells them from others of the same name and number."""
+        digest = hashlib.blake2b(digest_size=16)
         for part in (self.train, self.validation):
             for tensor in (part.inputs, part.labels):
-                found.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-                found.update(tensor.contiguous().numpy().data)
-        return found.hexdigest()
+                digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+                digest.update(tensor.contiguous().numpy().data)
+        return digest.hexdigest()
 
 
 def to_float(inputs: Tensor) -> Tensor:
@@ -140,8 +140,8 @@ def _examples(arrays: ExampleArrays) -> Examples:
 
 def _check_tensors(where: str, examples: Examples) -> None:
     inputs, labels = examples.inputs, examples.labels
-    told: dict[str, object] = {"inputs": inputs, "labels": labels}
-    for name, values in told.items():
+    parts: dict[str, object] = {"inputs": inputs, "labels": labels}
+    for name, values in parts.items():
         if not isinstance(values, Tensor):
             kind = type(values).__name__
             raise FedveilError(f"{where}: {name} must be a torch tensor, not {kind}; torch.as_tensor makes one")

@@ -19,8 +19,8 @@ Probabilities = NDArray[np.float64]
 
 def generator(seed: int, purpose: str) -> np.random.Generator:
     """A random stream of its own for each purpose, so that asking for tests doesn't change who holds what."""
-    words = np.frombuffer(hashlib.sha256(purpose.encode()).digest(), dtype="<u4")
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *words.tolist()])))
+    entropy = np.frombuffer(hashlib.sha256(purpose.encode()).digest(), dtype="<u4")
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, *entropy.tolist()])))
 
 
 def counts_of(labels: Integers, classes: int) -> Integers:

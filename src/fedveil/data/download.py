@@ -1,7 +1,7 @@
-"""One file over HTTP, however bad the line: resumed where it broke off, tried again after a pause.
+"""Downloading one file over HTTP: resumed where it broke off, tried again after a pause.
 
 An address that can't be reached at all is given up at once, so that a machine without the internet comes to
-the next source within seconds. Nothing here decides whether the bytes are right: that is `fetch`, by
+the next source within seconds. Whether the bytes are right is not decided here, but by whoever fetches them, by
 checksum.
 """
 

@@ -1,4 +1,4 @@
-"""What is declared of a data set that has a name. Each has a module of its own in `fedveil.data.sets`.
+"""The declaration of a data set that has a name. Each has a module of its own in `fedveil.data.sets`.
 
 Nothing here needs PyTorch: declarations are read by every command, and records only by some.
 """
@@ -57,7 +57,7 @@ class SplitArrays:
 
 @dataclass(frozen=True, kw_only=True)
 class RoughCosts:
-    """Of two cores; measured once, for orientation only."""
+    """Times on two cores, measured once, for rough estimates only."""
 
     gradient_microseconds: float  # for one record, in the network of the task
     evaluation_seconds: float

@@ -100,8 +100,8 @@ def _pip_download(requirement: str, folder: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise SourceFailed("pip took more than ten minutes") from None
     except subprocess.CalledProcessError as error:
-        words = error.stderr.strip().splitlines()
-        raise SourceFailed(f"pip failed ({words[-1] if words else error.returncode})") from None
+        lines = error.stderr.strip().splitlines()
+        raise SourceFailed(f"pip failed ({lines[-1] if lines else error.returncode})") from None
     wheels = list(folder.glob("*.whl"))
     if not wheels:
         raise SourceFailed("pip brought no wheel")

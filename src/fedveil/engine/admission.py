@@ -1,4 +1,4 @@
-"""Who may still take part: decided before a round is drawn, told after it was closed."""
+"""Which clients may still be drawn for a round, by limits and budgets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Admission(Protocol):
-    """Keeps limits and budgets. A round for which nobody may be drawn does not run: the training is over."""
+    """Enforces limits and budgets. A round for which nobody may be drawn does not run: the training is over."""
 
     def candidates(self, round: int) -> list[int]:
         """The clients that may be drawn for `round`."""

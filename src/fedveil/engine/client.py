@@ -1,7 +1,7 @@
 """One client's local work, as one pure function.
 
 It is written for K clients side by side (`[K, P]` parameters); K = 1 is a single client, plainly or at a real site.
-How the gradients are computed is the business of the `Gradients` it is given.
+How gradients are computed is decided by the `Gradients` it is given.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ class Sanitiser:
         self._draws += coordinates if self._mechanism.sigma > 0 else 0
 
     def _confirmed(self) -> list[bool]:
-        """Whether each client's noise was there in every step and had the declared size, which stays here."""
+        """Whether each client's noise was there in every step and had the declared size. The size itself stays here."""
         declared = self._mechanism.sum_std(self._batch)
         means, always = (self._squares / max(self._seen, 1)).tolist(), self._always.tolist()
         return [

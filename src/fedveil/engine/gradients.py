@@ -4,7 +4,7 @@ A client's work needs one thing from a model: the sum over a batch of its per-ex
 a clipping factor that depends on that example's own gradient norms. Three implementations give it: `plain`
 (one example after another, the reference), `general` (any module, vectorised by `torch.func`) and `fused`
 (hand-batched layers). They agree to rounding; `choose` in `batched.py` picks one. Attacks have a fourth, which can be
-differentiated (`attacks/differentiable.py`).
+differentiated (`attacks/inversion/differentiable.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Rows:
 
 
 class Gradients(Protocol):
-    """Per-example gradients of the mean-free cross-entropy loss, for many clients at once."""
+    """Gradients of each example's own cross-entropy loss (not of a mean), for many clients at once."""
 
     layout: Layout
     random: bool  # the network has random layers, which want `Batch.seeds`
@@ -65,4 +65,4 @@ class Gradients(Protocol):
         """
 
     def rows(self, parameters: Tensor, batch: Batch) -> Rows:
-        """The gradients one by one, for whoever is allowed to look at them."""
+        """The gradients one by one, for the `on_device` view and for attacks."""

@@ -48,7 +48,7 @@ MakeRuntime = Callable[[Job], AbstractContextManager[Runtime]]
 
 @dataclass(frozen=True)
 class Closed:
-    """A finished round that nobody has seen yet: confirm what was paid for it (`receipts`), then publish `state`."""
+    """A finished round that nobody has seen yet. Its receipts must be stored before its state is published."""
 
     state: ServerState
     receipts: tuple[Receipt, ...]
@@ -95,8 +95,8 @@ def rounds(
 ) -> Iterator[Closed]:
     """Train from `state` to the method's end, one closed round at a time.
 
-    `pay` is told of every round before anything is sent to its clients, when nothing of it can have been seen yet.
-    `admission` decides who may still be drawn (by default the method's limit of rounds); when nobody may, it ends.
+    `pay` is called for every round before anything is sent to its clients, when nothing of it can have been seen yet.
+    `admission` decides who may still be drawn (by default by the method's limit of rounds). When nobody may, it ends.
     `personal` keeps the clients' own models, for methods that have them.
     Raises when a round's receipts do not match the method's declaration, before the round is handed out.
     """
@@ -139,7 +139,7 @@ def rounds(
 
 
 def _bound(method: Method, state: ServerState, tally: Tally) -> float | None:
-    """The value of a bound that follows the norms; the cohort's own median is known from the receipts only."""
+    """The value of a bound that follows the norms. The median of a cohort is only known from the receipts."""
     if method.adaptive_clip is None or state.bound is not None:
         return state.bound
     return next((receipt.did.bound for receipt in tally.receipts if receipt.did.place == "server"), None)

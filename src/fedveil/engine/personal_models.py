@@ -49,7 +49,9 @@ class PersonalModels:
                 trained.remove(round)
             if not trained:
                 del self._rounds[client]
-        self._accuracy = {client: found for client in self._rounds if (found := self._stored(client)[1]) is not None}
+        self._accuracy = {
+            client: accuracy for client in self._rounds if (accuracy := self._stored(client)[1]) is not None
+        }
 
     def starts(self, shared: Tensor, cohort: Sequence[int]) -> Starts:
         """How clients of this cohort begin a round whose global model is `shared`; newcomers begin with it."""

@@ -1,4 +1,4 @@
-"""Is what ran what was declared? The run asks this after every round."""
+"""Whether what ran is what was declared. It is checked after every round."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def check_receipts(
 def _check_receipt(declared: Declaration, receipt: Receipt, round: int, coordinates: int) -> None:
     where = f"round {round}, client {receipt.client}, {declared.place}"
     if receipt.round != round or receipt.did != declared:
-        told, did = asdict(declared), asdict(receipt.did)
+        wanted, did = asdict(declared), asdict(receipt.did)
         differing = ", ".join(
-            f"{key}: declared {told[key]}, executed {did[key]}" for key in told if told[key] != did[key]
+            f"{key}: declared {wanted[key]}, executed {did[key]}" for key in wanted if wanted[key] != did[key]
         )
         raise ReceiptMismatch(f"{where}: executed something else than declared ({differing or 'another round'})")
     if declared.sum_std > 0 and receipt.draws < declared.steps * coordinates:
@@ -67,8 +67,8 @@ def as_declared(mean_square: float, declared: float, count: int) -> bool:
 
     Relative to its expectation it is χ²/count, whose cube root is close to normal with mean 1 − 2/(9·count) and
     variance 2/(9·count) even for few coordinates (Wilson and Hilferty 1931), so that a small model's missing noise is
-    not taken for chance. 1e-3 is room for sums in single precision. No noise must be no noise, and noise is never
-    nothing.
+    not taken for chance. 1e-3 is room for sums in single precision. Where no noise is declared none may be measured,
+    and noise that is declared may not measure zero.
     """
     if declared == 0 or mean_square == 0:
         return mean_square == declared == 0

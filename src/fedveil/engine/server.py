@@ -57,8 +57,8 @@ class Tally:
     """Adds up a round's uploads one client after another, each clipped where the server clips.
 
     Uploads come in an order that the cohort fixes, so the sum does not depend on how clients were chunked; double
-    precision keeps it from drowning small updates. What the server clips waits (`settle`) until there is enough to be
-    clipped side by side; under a bound that is the cohort's own median, until all have arrived.
+    precision keeps small updates from being lost in it. What the server clips waits (`settle`) until there is enough to
+    be clipped side by side; under a bound that is the cohort's own median, until all have arrived.
     """
 
     layout: Layout

@@ -28,7 +28,7 @@ class Sent:
 
 
 def usable(update: Tensor) -> Tensor:
-    """The update `[P]`, or nothing of it if it is not finite: so it counts for the sum and for a client's own model."""
+    """The update `[P]`, or zeros if it is not finite: what counts for the sum and for a client's own model."""
     return update if torch.isfinite(update.norm()) else torch.zeros_like(update)
 
 

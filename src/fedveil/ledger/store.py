@@ -51,7 +51,7 @@ class LedgerBusy(FedveilError):
 
 
 class Pin(StrEnum):
-    """What a ledger holds a run to. The value is the key under which its digest is kept."""
+    """What must stay as it was when the run began. The value is the key under which its digest is kept."""
 
     SPEC = "spec"
     CONTEXT = "terms"
@@ -66,7 +66,7 @@ _CHANGED = {
 
 
 class LedgerChanged(FedveilError):
-    """Something is not what the run began with. `problem` says what, without the path."""
+    """Something has changed since the run began. `problem` says what, without the path."""
 
     def __init__(self, path: Path, pin: Pin) -> None:
         super().__init__(f"{path}: {_CHANGED[pin]}")
@@ -131,14 +131,14 @@ class Ledger:
         self._connection.close()
 
     def pin(self, pin: Pin, text: str) -> None:
-        """Hold the run to what it began with; a digest of the text is kept once."""
+        """Keep a digest of the text, once, so that a later change is noticed."""
         self._check_appendable()
         with self._errors(), self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (pin, text_digest(text)))
         self.check(pin, text)
 
     def check(self, pin: Pin, text: str) -> bool:
-        """Whether the run was held to this text; an error where it was held to another. A reader leaves nothing."""
+        """Whether a digest of this text was pinned; an error where that of another one was. Nothing is written."""
         with self._errors(), self._transaction() as database:
             row = database.execute("SELECT value FROM about WHERE key = ?", (pin,)).fetchone()
         if row is not None and row[0] != text_digest(text):
@@ -148,7 +148,7 @@ class Ledger:
     def charge(self, round: int, cohort: Sequence[int], charges: Sequence[Charge]) -> None:
         """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.
 
-        From then on somebody may see something of it, whatever happens to this process.
+        From then on somebody may see part of it, whatever happens to this process.
         """
         self._check_appendable()
         if any(charge.round != round for charge in charges):

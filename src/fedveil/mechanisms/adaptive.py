@@ -1,8 +1,8 @@
 """Clipping bounds that follow the norms of what is clipped.
 
-Looking at norms costs privacy. Two of the rules here look through noise and declare it: every contribution sends a
-*report* of its norm beside itself, and the noisy sum of the reports moves the bound for the next round. The third looks
-at the norms themselves, as Geyer et al. do, and says so.
+Reading norms costs privacy. Two of the rules here add noise and declare it: every contribution sends a *report* of its
+norm beside itself, and the noisy sum of the reports moves the bound for the next round. The third reads the norms
+without noise, as Geyer et al. do, and declares that (`leaks_bound`).
 
 A report's noise sits where the noise of the mechanism sits: on the client for noise on uploads, so that the server
 sees nothing without it, and on the sum for noise at the server.

@@ -47,13 +47,13 @@ class Clip:
 
     @property
     def start(self) -> float:
-        """The bound of the first round; of a bound that is known only within a round, the unit it is counted in."""
+        """The bound of the first round. Where that is known only within a round: 1, the unit it is counted in."""
         if isinstance(self.bound, CohortMedian):
             return 1.0
         return self.bound.start if isinstance(self.bound, Adaptive) else self.bound.at(0, 1)
 
     def at(self, round: int, rounds: int, current: float | None = None) -> float:
-        """C_t: by the schedule, or for an adaptive bound its `current` value (its start, where none is told)."""
+        """C_t: by the schedule, or for an adaptive bound its `current` value (its start, if none is given)."""
         if isinstance(self.bound, Adaptive):
             return self.start if current is None else current
         return self.bound.at(round, rounds)

@@ -110,7 +110,7 @@ def schedule(value: Schedule | float) -> Schedule:
 def check_values(name: str, schedule: Schedule, rounds: int, smallest: float = SMALLEST) -> None:
     """Refuse a schedule that leaves the range in which single-precision arithmetic is safe.
 
-    All schedules rise or fall throughout, so the first and the last round tell.
+    All schedules are monotone, so it is enough to check the first and the last round.
     """
     for round in (0, rounds - 1):
         try:

@@ -29,7 +29,7 @@ class FixedFeatures(nn.Module):
     """A first part without parameters, the same for a record in every round: a run computes it once per record.
 
     It sees records of several clients at a time, so what it makes of one must not depend on the others. It is never in
-    training mode, in which such things happen: what is checked (`registry.check`) is what runs.
+    training mode, in which records may influence one another: what `registry.check` checks is what runs.
     """
 
     def __init__(self) -> None:

@@ -130,7 +130,7 @@ def check(model: object, input_shape: Sequence[int], classes: int, name: str) ->
 
 
 def _check_features(features: FixedFeatures, input_shape: Sequence[int], name: str) -> None:
-    """Fixed features are computed for many records at once: to the last digits, one must not show in another."""
+    """Fixed features are computed for many records at once, so one must not change another beyond rounding."""
     probe = torch.rand(3, *input_shape, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         together = features(probe)

@@ -63,8 +63,8 @@ def make_basis() -> tuple[Tensor, Tensor]:
 @cache
 def _stored() -> tuple[Tensor, Tensor]:
     """What `make_basis` made once, so that every machine has the same numbers and nobody waits for them."""
-    found = load_file(BASIS)
-    return found["mean"].float(), found["directions"].float()
+    basis = load_file(BASIS)
+    return basis["mean"].float(), basis["directions"].float()
 
 
 def store_basis() -> None:

@@ -36,12 +36,12 @@ def run_leaks(store: RunStore, cells: Sequence[Cell]) -> None:
     begun = time.monotonic()
     for index, (path, work) in enumerate(missing.items()):
         left = (time.monotonic() - begun) / index * (len(missing) - index) if index else None
-        words = "" if left is None else f"; about {duration_text(left)} left"
-        store.follower.note(f"attack {index + 1}/{len(missing)}: {path.stem}{words}")
+        remaining = "" if left is None else f"; about {duration_text(left)} left"
+        store.follower.note(f"attack {index + 1}/{len(missing)}: {path.stem}{remaining}")
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")
-        found = attack(
+        result = attack(
             work.source,
             work.overrides,
             view=work.view,
@@ -51,6 +51,6 @@ def run_leaks(store: RunStore, cells: Sequence[Cell]) -> None:
             unfinished=unfinished,
             **work.options,
         ).to_dict()
-        found.pop("per_victim")
-        RunFiles(store.directory).write_json(path, found)
+        result.pop("per_victim")
+        RunFiles(store.directory).write_json(path, result)
         shutil.rmtree(unfinished, ignore_errors=True)

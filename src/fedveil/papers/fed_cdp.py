@@ -54,25 +54,25 @@ BETTER = (
 )
 
 
-def calibrated(words: str, data: str, overrides: dict[str, Any], beside: Mapping[str, Any] | None = None) -> Training:
+def calibrated(target: str, data: str, overrides: dict[str, Any], beside: Mapping[str, Any] | None = None) -> Training:
     """The calibrated method on a population: a client takes part as often as its share of the rounds.
 
     `beside` are the settings of the Fed-CDP cell that it is compared with, whose verified ε it is then held to.
     """
-    told = {"data.name": data, **overrides}
-    spec = resolve("fed-cdp", told)
+    settings = {"data.name": data, **overrides}
+    spec = resolve("fed-cdp", settings)
     assert isinstance(spec.method.cohort, FixedSize)
     clients, cohort = spec.data.clients, spec.method.cohort.size
-    rounds = resolve("fed-cdp-calibrated", told).method.rounds
-    told["cohort"] = {"kind": "fixed", "size": cohort, "most": max(1, round(rounds * cohort / clients))}
-    told.pop("cohort.size", None)
+    rounds = resolve("fed-cdp-calibrated", settings).method.rounds
+    settings["cohort"] = {"kind": "fixed", "size": cohort, "most": max(1, round(rounds * cohort / clients))}
+    settings.pop("cohort.size", None)
     column = next(name for name, key in DATA.items() if key == data)
     budget: float | Stated = (
         number("fed-cdp-table-6", "instance, Fed-CDP: 100", column)
-        if words == CLAIMED
+        if target == CLAIMED
         else Stated("fed-cdp", {"data.name": data, **(beside or {})})
     )
-    return Training("fed-cdp-calibrated", told, budget)
+    return Training("fed-cdp-calibrated", settings, budget)
 
 
 # Table II
@@ -84,12 +84,12 @@ def _table_2(scale: Scale) -> list[Cell]:
     cells = []
     for column in printed_tables()["fed-cdp-table-2"].columns:
         clients, share = (int(word.strip("K=%")) for word in column.split())
-        told: dict[str, Any] = {"evaluation.every": EVERY}
+        shared: dict[str, Any] = {"evaluation.every": EVERY}
         if scale == "small":
             clients = _SMALL_CLIENTS[clients]
-            told |= {"stop.rounds": 15, "local.steps": 40}
+            shared |= {"stop.rounds": 15, "local.steps": 40}
         cohort = max(1, clients * share // 100)
-        setting = told | {"data.clients": clients, "cohort.size": cohort}
+        setting = shared | {"data.clients": clients, "cohort.size": cohort}
         for row, (source, place) in METHODS.items():
             cells.append(Cell(row, column, Training(source, setting), final_accuracy, place))
         cheap = {"evaluation.every": EVERY, "data.clients": clients, "cohort.size": cohort}
@@ -124,7 +124,7 @@ def _table_3(scale: Scale) -> list[Cell]:
     clients, rounds = (10, 5) if scale == "small" else (100, 12)
     cells = []
     for column, data in DATA.items():
-        told = {
+        settings = {
             "data.name": data,
             "data.clients": 100,
             "cohort.size": clients,
@@ -132,7 +132,7 @@ def _table_3(scale: Scale) -> list[Cell]:
             "evaluation.every": 1000,
         }
         cells += [
-            Cell(row, column, Training(source, told | TIMED.get(source, {})), milliseconds, digits=3)
+            Cell(row, column, Training(source, settings | TIMED.get(source, {})), milliseconds, digits=3)
             for row, (source, _) in METHODS.items()
         ]
     return cells
@@ -227,12 +227,12 @@ def _sweep(table: str, key: str, scale: Scale) -> list[Cell]:
     cells = []
     for row, data in DATA.items():
         for column in printed_tables()[table].columns:
-            told = task(data, scale) | {key: float(column.partition("=")[2])}
-            cells.append(Cell(row, column, Training("fed-cdp", told), final_accuracy, RECORD))
+            settings = task(data, scale) | {key: float(column.partition("=")[2])}
+            cells.append(Cell(row, column, Training("fed-cdp", settings), final_accuracy, RECORD))
         for column in (CLAIMED, VERIFIED):
-            told = task(data, scale)
-            told.pop("local.steps", None)  # the calibrated method takes one step a round
-            work = calibrated(column, data, told, beside=task(data, scale))
+            settings = task(data, scale)
+            settings.pop("local.steps", None)  # the calibrated method takes one step a round
+            work = calibrated(column, data, settings, beside=task(data, scale))
             cells.append(Cell(row, column, work, final_accuracy, RECORD, added=True, calibrated=True))
     return cells
 

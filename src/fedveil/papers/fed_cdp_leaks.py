@@ -121,15 +121,20 @@ def _figure_5(scale: Scale) -> list[Cell]:
     train: dict[str, Any] = {"evaluation.every": 5, **(small if scale == "small" else {})}
     for method, source in (ATTACKED_METHODS | {"Fed-SDP": "fed-sdp"}).items():
         for ratio in RATIOS:
-            told: dict[str, Any] = {"compress": {"kind": "prune", "ratio": ratio}} if ratio else {}
+            compression: dict[str, Any] = {"compress": {"kind": "prune", "ratio": ratio}} if ratio else {}
             place = CLIENT if source == "fed-sdp" else RECORD
             cells.append(
                 Cell(
-                    method, f"accuracy, {ratio:.0%}", Training(source, train | told), final_accuracy, place, added=True
+                    method,
+                    f"accuracy, {ratio:.0%}",
+                    Training(source, train | compression),
+                    final_accuracy,
+                    place,
+                    added=True,
                 )
             )
             effort = _effort(scale) | ({"victims": 50} if scale == "paper" else {})
-            leak = Leak(source, {"batch.size": 1, **told}, View.SERVER, effort)
+            leak = Leak(source, {"batch.size": 1, **compression}, View.SERVER, effort)
             cells.append(Cell(method, f"distance, {ratio:.0%}", leak, leak_value("rmse"), added=True))
     return cells
 
@@ -137,17 +142,17 @@ def _figure_5(scale: Scale) -> list[Cell]:
 def _draw_figure_5(scene: Scene) -> None:
     """Accuracy, and the distance of the reconstructions, over the share that is not sent."""
     lines = []
-    for panel, words in (("accuracy", "accuracy"), ("distance", "reconstruction distance (RMSE)")):
+    for panel, label in (("accuracy", "accuracy"), ("distance", "reconstruction distance (RMSE)")):
         for method in dict.fromkeys(row["row"] for row in scene.rows):
             mine = [row for row in scene.rows if row["row"] == method and row["column"].startswith(panel)]
-            found = [row for row in mine if isinstance(row["ours"], int | float)]
+            measured = [row for row in mine if isinstance(row["ours"], int | float)]
             lines.append(
                 {
                     "name": method,
-                    "panel": words,
-                    "rounds": [int(row["column"].rpartition(" ")[2].rstrip("%")) for row in found],
-                    "values": [row["ours"] for row in found],
-                    "deviation": [row["deviation"] or 0.0 for row in found],
+                    "panel": label,
+                    "rounds": [int(row["column"].rpartition(" ")[2].rstrip("%")) for row in measured],
+                    "values": [row["ours"] for row in measured],
+                    "deviation": [row["deviation"] or 0.0 for row in measured],
                 }
             )
     if any(line["values"] for line in lines):

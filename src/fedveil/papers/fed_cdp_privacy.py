@@ -68,9 +68,9 @@ def _draw_table_6(scene: Scene) -> None:
     for name in ("instance, Fed-CDP: 100", "client, Fed-CDP: 100", "client, Fed-SDP: 100"):
         mine = [dict(row) for row in scene.rows if row["row"] == name]
         verified = [row for row in mine if row["verified"] != "inf"]
-        words = f"{name}, verified" + ("" if len(verified) == len(mine) else " (∞ where it is not drawn)")
+        label = f"{name}, verified" + ("" if len(verified) == len(mine) else " (∞ where it is not drawn)")
         rows += [row | {"row": f"{name}, claimed"} for row in mine]
-        rows += [row | {"row": words, "ours": row["verified"], "paper": None} for row in verified]
+        rows += [row | {"row": label, "ours": row["verified"], "paper": None} for row in verified]
     rows += [dict(row) for row in scene.rows if row["row"] == CLAIMED]
     if any(isinstance(row["ours"], int | float) for row in rows):
         draw_table(scene.out, scene.title, "ε", rows, ordered=False, logarithmic=True)
@@ -112,13 +112,13 @@ def _figure_3(scale: Scale) -> list[FigureLine]:
         single |= {"data.clients": 100, "cohort.size": 50, "stop.rounds": 200}
     works = {ONE: Training("fedavg", single), MANY: Training("fedavg", task("mnist", scale))}
     rate = resolve("fedavg").method.local.rate.at(0, 1)
-    found = []
+    lines = []
     for panel, work in works.items():
         inverse = 1 / rate if panel == ONE else 1.0  # one step's update is the rate times the gradient
         readers = {"all layers": of_event("update_norm", scale=inverse)}
         readers |= {f"layer {layer + 1}": of_event("layer_update_norms", layer, inverse) for layer in range(LAYERS)}
-        found += [FigureLine(name, work, {f"L2 norm, {panel}": read}) for name, read in readers.items()]
-    return found
+        lines += [FigureLine(name, work, {f"L2 norm, {panel}": read}) for name, read in readers.items()]
+    return lines
 
 
 def _figure_3_cells(scale: Scale) -> list[Cell]:

@@ -31,13 +31,13 @@ def allowed_rounds(cohort: int, clients: int, delta: float, sigma: float) -> int
 
 
 def _base(clients: int, scale: Scale) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "data.name": "mnist",
         "data.split": "official",
         "data.clients": clients,
         "data.records": 600 if scale == "paper" else 200,
     }
-    return told | ({"model.name": "geyer-mlp"} if scale == "paper" else {"local.epochs": 1})
+    return settings | ({"model.name": "geyer-mlp"} if scale == "paper" else {"local.epochs": 1})
 
 
 def _share(stated: int) -> float:
@@ -53,26 +53,26 @@ def _private(stated: int, scale: Scale) -> Training:
     bound = number("geyer-table-1", PRIVATE[stated], "δ bound")
     rounds = allowed_rounds(cohort, clients, bound, GEYER.server.sigma)
     rounds = rounds if scale == "paper" else min(rounds, SMALL_ROUNDS)
-    told = {"cohort.size": cohort, "stop.rounds": rounds, "privacy.delta": bound}
-    return Training("geyer", _base(clients, scale) | told)
+    settings = {"cohort.size": cohort, "stop.rounds": rounds, "privacy.delta": bound}
+    return Training("geyer", _base(clients, scale) | settings)
 
 
 def _calibrated(stated: int, scale: Scale) -> Training:
     """As many rounds with a private bound and Poisson cohorts, with the noise that really keeps ε = 8."""
     work = _private(stated, scale)
-    told = dict(work.overrides)
-    share = told.pop("cohort.size") / told["data.clients"]
-    told |= {"cohort": {"kind": "poisson", "rate": share}, "privacy.epsilon": EPSILON, "privacy.calibrate": True}
-    return Training("geyer-private", told)
+    settings = dict(work.overrides)
+    share = settings.pop("cohort.size") / settings["data.clients"]
+    settings |= {"cohort": {"kind": "poisson", "rate": share}, "privacy.epsilon": EPSILON, "privacy.calibrate": True}
+    return Training("geyer-private", settings)
 
 
 def _non_private(scale: Scale) -> Training:
     clients = 100 if scale == "paper" else SMALL_CLIENTS[100]
     rounds = int(number("geyer-table-1", NON_PRIVATE, "rounds")) if scale == "paper" else SMALL_ROUNDS
     local = {"epochs": 4 if scale == "paper" else 1, "rate": 0.1}
-    told = {"cohort.size": clients, "stop.rounds": rounds, "batch.size": 10, "local": local}
+    settings = {"cohort.size": clients, "stop.rounds": rounds, "batch.size": 10, "local": local}
     base = {key: value for key, value in _base(clients, scale).items() if key != "local.epochs"}
-    return Training("fedavg", base | told)
+    return Training("fedavg", base | settings)
 
 
 def _reached_delta(done: Done, prepared: Prepared) -> float | str:

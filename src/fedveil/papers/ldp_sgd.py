@@ -29,15 +29,21 @@ def _rule(row: str, every: int) -> tuple[str, dict[str, Any]]:
 
 
 def _cells(scale: Scale) -> list[Cell]:
-    told: dict[str, Any] = {"data.name": "mnist", "stop.rounds": 3000, "evaluation.every": 50}
+    shared: dict[str, Any] = {"data.name": "mnist", "stop.rounds": 3000, "evaluation.every": 50}
     every = 1000
     if scale == "small":
-        told |= {"data.clients": 50, "data.records": 100, "cohort.size": 25, "stop.rounds": 60, "evaluation.every": 10}
+        shared |= {
+            "data.clients": 50,
+            "data.records": 100,
+            "cohort.size": 25,
+            "stop.rounds": 60,
+            "evaluation.every": 10,
+        }
         every = 20
     cells = []
     for row in printed_tables()[NAME].rows:
         source, setting = _rule(row, every)
-        work = Training(source, told | setting)
+        work = Training(source, shared | setting)
         cells.append(Cell(row, "accuracy", work, final_accuracy, (Unit.CLIENT, View.SERVER)))
     return cells
 

@@ -29,19 +29,19 @@ NOT_RUN = "not run"
 def measure(store: RunStore, plan: Plan, asked: set[tuple[str, str]], lost: Sequence[Done]) -> list[dict[str, Any]]:
     """One row for every cell of the plan, ready for JSON; cells of one training are read together.
 
-    Of what was not asked for, cells whose data is not there are not run.
+    A cell that was not asked for counts as not run if its data set is not on this machine.
     """
-    found: dict[int, dict[str, Any]] = {}
+    row_of: dict[int, dict[str, Any]] = {}
     groups: dict[str, list[tuple[int, Cell]]] = {}
     for index, cell in enumerate(plan.cells):
         mine = (cell.row, cell.column) in asked
         if isinstance(cell.work, Training):
             if not mine and isinstance(cell.work.budget, Stated) and store.lacks_data(cell.work.budget):
-                found[index] = _row(plan, cell, [], {})
+                row_of[index] = _row(plan, cell, [], {})
                 continue
             groups.setdefault(run_name(spec_of(cell.work, store.epsilon_of)), []).append((index, cell))
         else:
-            found[index] = _row(plan, cell, *_untrained(store, cell, mine))
+            row_of[index] = _row(plan, cell, *_untrained(store, cell, mine))
     for name, members in groups.items():
         work = members[0][1].work
         assert isinstance(work, Training)
@@ -54,13 +54,13 @@ def measure(store: RunStore, plan: Plan, asked: set[tuple[str, str]], lost: Sequ
         for index, cell in members:
             values = [cell.read(done, reader.prepared) for done in dones]
             row = _row(plan, cell, values, reader.epsilons(cell.place))
-            found[index] = row | ({"words": "; ".join(dict.fromkeys(failed))} if failed and not values else {})
-            found[index] |= {"failed": len(failed), "made": sorted(set(map(store.maker, dones)))}
-    return [found[index] for index in range(len(plan.cells))]
+            row_of[index] = row | ({"words": "; ".join(dict.fromkeys(failed))} if failed and not values else {})
+            row_of[index] |= {"failed": len(failed), "made": sorted(set(map(store.maker, dones)))}
+    return [row_of[index] for index in range(len(plan.cells))]
 
 
 def _failure(run: Done) -> str:
-    """A run that diverged says so; any other failure is told as it is."""
+    """Why a run has no result: that it diverged, or the error itself."""
     return DIVERGED if isinstance(run.failure, Diverged) else f"failed: {run.name}: {run.failure}"
 
 
@@ -71,19 +71,19 @@ class _Reader:
         self._dones = dones
         if dones:
             self.prepared = store.prepared_run(dones[0])
-        self._told: dict[TableCell, dict[str, Any]] = {}
+        self._epsilons: dict[TableCell, dict[str, Any]] = {}
         self._promise: Table | None = None
 
     def epsilons(self, place: TableCell | None) -> dict[str, Any]:
         if place is None or not self._dones:
             return {}
-        if place not in self._told:
+        if place not in self._epsilons:
             self._promise = self._promise or promise_of(self.prepared.context)
-            told = _promise(self.prepared, place, self._promise)
+            numbers = _promise(self.prepared, place, self._promise)
             spent, relation = max(_spent(done, place) for done in self._dones)
-            told["relation"] = told["relation"] or (relation if math.isfinite(spent) else None)
-            self._told[place] = told | {"verified": plain_number(spent)}
-        return self._told[place]
+            numbers["relation"] = numbers["relation"] or (relation if math.isfinite(spent) else None)
+            self._epsilons[place] = numbers | {"verified": plain_number(spent)}
+        return self._epsilons[place]
 
 
 def _spent(done: Done, place: TableCell) -> tuple[float, str]:
@@ -96,8 +96,8 @@ def _spent(done: Done, place: TableCell) -> tuple[float, str]:
 def _untrained(store: RunStore, cell: Cell, asked: bool) -> tuple[list[Value], dict[str, Any]]:
     """A setting is read where it was asked for; an attack where its result is there."""
     if isinstance(cell.work, Leak):
-        found = stored_leak(store, cell.work)
-        return ([], {}) if found is None else ([cell.read(found)], {})
+        result = stored_leak(store, cell.work)
+        return ([], {}) if result is None else ([cell.read(result)], {})
     if not asked:
         return [], {}
     assert isinstance(cell.work, Setting)
@@ -125,18 +125,18 @@ def _promise(prepared: Prepared, place: TableCell, table: Table | None = None) -
     }
 
 
-def _words(values: Sequence[Value], numbers: Sequence[float], words: Iterable[str], digits: int) -> str:
-    """What is said of a cell in words; where some seeds gave a number, those too."""
-    told = "; ".join(words)
-    if not told or not numbers:
-        return told
+def _words(values: Sequence[Value], numbers: Sequence[float], texts: Iterable[str], digits: int) -> str:
+    """The text of a cell without a number; where some seeds gave a number, those too."""
+    text = "; ".join(texts)
+    if not text or not numbers:
+        return text
     several = ", ".join(f"{value:.{digits}f}" for value in numbers)
-    return f"{len(values) - len(numbers)} of {len(values)} seeds: {told}; the others: {several}"
+    return f"{len(values) - len(numbers)} of {len(values)} seeds: {text}; the others: {several}"
 
 
 def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, Any]) -> dict[str, Any]:
     numbers = [value for value in values if isinstance(value, int | float)]
-    words = dict.fromkeys(value for value in values if isinstance(value, str))
+    texts = dict.fromkeys(value for value in values if isinstance(value, str))
     complete = bool(values) and len(numbers) == len(values)
     printed = plan.declaration.printed.value(cell.row, cell.column)
     return {
@@ -145,7 +145,7 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "paper": printed,
         "ours": plain_number(fmean(numbers)) if complete else None,
         "deviation": stdev(numbers) if complete and len(numbers) > 1 and all(map(math.isfinite, numbers)) else None,
-        "words": _words(values, numbers, words, cell.digits) if values else NOT_RUN,
+        "words": _words(values, numbers, texts, cell.digits) if values else NOT_RUN,
         "runs": len(values),
         "failed": 0,
         "made": [],

@@ -34,8 +34,8 @@ class Plan:
 
     @property
     def trainings(self) -> list[Training]:
-        found = [cell.work for cell in self.cells if isinstance(cell.work, Training)]
-        return [*found, *(line.work for line in self.lines)]
+        of_cells = [cell.work for cell in self.cells if isinstance(cell.work, Training)]
+        return [*of_cells, *(line.work for line in self.lines)]
 
 
 def make_plan(declaration: Reproduction, scale: Scale, seeds: Sequence[int] | None) -> Plan:
@@ -64,13 +64,13 @@ def _matches(pattern: str, row: str, column: str) -> bool:
 
 def spec_of(work: Training | Setting | Leak, epsilon_of: EpsilonOf) -> Spec:
     """The spec of a piece of work, without a seed."""
-    told = dict(work.overrides)
+    settings = dict(work.overrides)
     if isinstance(work, Training) and work.budget is not None:
         # Rounded down, so that the same ε is asked for whatever the accountant's last digits are.
-        told["privacy.epsilon"] = (
+        settings["privacy.epsilon"] = (
             math.floor(epsilon_of(work.budget) * 100) / 100 if isinstance(work.budget, Stated) else work.budget
         )
-    return resolve(work.source, told)
+    return resolve(work.source, settings)
 
 
 def run_name(spec: Spec) -> str:
@@ -81,8 +81,8 @@ def run_name(spec: Spec) -> str:
 def digest(spec: Spec, **more: Any) -> str:
     """A few letters that tell specs apart. Settings that are left as they are by default do not count."""
     table = {**spec.to_dict(), **unstructure(spec.method), "seed": "none"}  # with the noise a search begins with
-    told = difference(table, _plain()) | more
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:10]
+    changed = difference(table, _plain()) | more
+    return hashlib.sha256(json.dumps(changed, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 
 @cache

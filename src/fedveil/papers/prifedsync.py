@@ -21,24 +21,24 @@ BEYOND = 1.1  # of the paper's rounds: how long to wait for the goal
 GOALS = {"mnist": 0.9, "cifar10": 0.52}
 
 
-def told_of(data: str, scale: Scale) -> dict[str, Any]:
+def shared_settings(data: str, scale: Scale) -> dict[str, Any]:
     """The population and the local training, private or not."""
     if data == "mnist":
-        told: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "data.records": 600, "data.partition": {"kind": "shards", "per_client": 4}, "local.rate": 0.001,
         }  # fmt: skip
         small = {"data.clients": 20, "data.test": 50}
     else:
         decayed = {"kind": "staircase", "start": 0.005, "factor": 0.99, "every": 10}
-        told = {
+        settings = {
             "data.records": 500, "data.partition": {"kind": "dirichlet", "beta": 0.5}, "local.rate": decayed,
             "local.decay": 0.0005,
         }  # fmt: skip
         small = {"data.clients": 10, "data.test": 50, "data.records": 200}
-    told |= {"data.name": data, "data.split": "official"}
+    settings |= {"data.name": data, "data.split": "official"}
     if scale == "small":
-        return told | small
-    return told | {"data.clients": 100, "data.test": 200, "model.name": _NETWORKS[data]}
+        return settings | small
+    return settings | {"data.clients": 100, "data.test": 200, "model.name": _NETWORKS[data]}
 
 
 _NETWORKS = {"mnist": "prifedsync-mnist", "cifar10": "prifedsync-cifar"}
@@ -54,19 +54,19 @@ def private(
     data: str, rate: float, sigma: float, stated: float, scale: Scale, batch: int = 16, steps: int | None = None
 ) -> Training:
     """`stated` is the paper's R. The paper writes the noise as 2·C·σ."""
-    told = told_of(data, scale) | {
+    settings = shared_settings(data, scale) | {
         "cohort.rate": rate,
         "batch.size": batch,
         "local.steps": steps or (38 if data == "mnist" else 32),
         "example.sigma": 2 * sigma,
         "stop.rounds": _rounds(data, stated, rate, scale),
     }
-    return Training("prifedsync", told)
+    return Training("prifedsync", settings)
 
 
 def _plain(data: str, rate: float, stated: float, scale: Scale) -> Training:
     """The same without clipping and noise."""
-    told = told_of(data, scale) | {
+    settings = shared_settings(data, scale) | {
         "cohort": {"kind": "poisson", "rate": rate},
         "batch": {"kind": "without-replacement", "size": 16},
         "local.steps": 38 if data == "mnist" else 32,
@@ -74,7 +74,7 @@ def _plain(data: str, rate: float, stated: float, scale: Scale) -> Training:
         "personal": {"kind": "interpolated", "alpha": 0.1},
         "stop.rounds": math.ceil(stated) if scale == "paper" else _rounds(data, stated, rate, scale),
     }
-    return Training("fedavg", told)
+    return Training("fedavg", settings)
 
 
 def at_goal(goal: float, read: Callable[[Done, Prepared, int], Value]) -> Callable[[Done, Prepared], Value]:
@@ -82,8 +82,8 @@ def at_goal(goal: float, read: Callable[[Done, Prepared, int], Value]) -> Callab
     find = reaching(goal, OWN)
 
     def value(done: Done, prepared: Prepared) -> Value:
-        found = find(done, prepared)
-        return read(done, prepared, found if isinstance(found, int) else len(done.rounds))
+        reached = find(done, prepared)
+        return read(done, prepared, reached if isinstance(reached, int) else len(done.rounds))
 
     return value
 

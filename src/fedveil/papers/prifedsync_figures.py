@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedveil.accounting import tradeoff
-from fedveil.papers.prifedsync import GLOBAL, OWN, PANEL, SCALES, parameters, private, told_of
+from fedveil.papers.prifedsync import GLOBAL, OWN, PANEL, SCALES, parameters, private, shared_settings
 from fedveil.papers.printed_tables import number, printed_tables
 from fedveil.papers.reproduction import (
     PEER,
@@ -41,10 +41,10 @@ def _several(name: str, data: str, rows: tuple[str, ...], scale: Scale) -> list[
 
 def _finals(lines: Callable[[Scale], list[FigureLine]]) -> Callable[[Scale], list[Cell]]:
     def cells(scale: Scale) -> list[Cell]:
-        found = []
+        finals = []
         for line in lines(scale):
-            found.append(Cell(line.name, "final accuracy", line.work, after(None, line.key), PEER, added=True))
-        return found
+            finals.append(Cell(line.name, "final accuracy", line.work, after(None, line.key), PEER, added=True))
+        return finals
 
     return cells
 
@@ -63,13 +63,13 @@ def _figure(
 
 
 def _figure_2(scale: Scale) -> list[FigureLine]:
-    found = []
+    lines = []
     for row in printed_tables()["prifedsync-table-2"].rows:
         sigma, batch, steps = (float(word.partition("=")[2]) for word in row.split())
         stated = number("prifedsync-table-2", row, "R")
         work = private("mnist", 0.5, sigma, stated, scale, int(batch), int(steps))
-        found.append(FigureLine(row, work, {PANEL: of_event(OWN)}))
-    return found
+        lines.append(FigureLine(row, work, {PANEL: of_event(OWN)}))
+    return lines
 
 
 _FIGURE_1 = _figure(
@@ -121,7 +121,7 @@ def _figure_6(scale: Scale) -> list[FigureLine]:
 
 def _draw_figure_6(scene: Scene) -> None:
     """The labels of ten clients as bars and, where some runs are finished, their lines beside them."""
-    prepared = scene.prepared(Setting("prifedsync", told_of("cifar10", scene.scale)))
+    prepared = scene.prepared(Setting("prifedsync", shared_settings("cifar10", scene.scale)))
     counts = prepared.partition.label_counts(prepared.dataset.train.labels, prepared.dataset.classes)[:10].double()
     shares = (counts / counts.sum(1, keepdim=True)).tolist()
     labels, lines = (scene.out.with_stem(f"{scene.out.stem}-{part}") for part in ("labels", "courses"))

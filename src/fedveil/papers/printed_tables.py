@@ -29,8 +29,8 @@ class Printed:
         """What stands there; None where the paper has no such place, or leaves it empty."""
         if row not in self.rows or column not in self.columns:
             return None
-        found = self.rows[row][self.columns.index(column)]
-        return None if found == "" else found
+        printed = self.rows[row][self.columns.index(column)]
+        return None if printed == "" else printed
 
 
 @cache
@@ -60,6 +60,6 @@ def _printed(name: str, table: Mapping[str, object]) -> Printed:
 
 def number(table: str, row: str, column: str) -> float:
     """A number of a paper's table that a setting is taken from."""
-    found = printed_tables()[table].value(row, column)
-    assert isinstance(found, int | float), (table, row, column)
-    return float(found)
+    printed = printed_tables()[table].value(row, column)
+    assert isinstance(printed, int | float), (table, row, column)
+    return float(printed)

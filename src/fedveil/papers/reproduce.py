@@ -136,15 +136,15 @@ def _load(plan: Plan) -> dict[str, Dataset]:
 
 def _verified(loaded: dict[str, Dataset]) -> EpsilonOf:
     """The verified ε of stated settings, each computed once."""
-    found: dict[str, float] = {}
+    known: dict[str, float] = {}
 
     def epsilon_of(stated: Stated) -> float:
         spec = resolve(stated.source, stated.overrides)
         key = digest(spec, place=stated.place)
-        if key not in found:
+        if key not in known:
             prepared = prepared_with(spec, None, loaded)
-            found[key] = plan(prepared.context).of(*stated.place).epsilon
-        return found[key]
+            known[key] = plan(prepared.context).of(*stated.place).epsilon
+        return known[key]
 
     return epsilon_of
 

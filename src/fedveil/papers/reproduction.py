@@ -88,10 +88,10 @@ def of_event(key: str, index: int | None = None, scale: float = 1.0) -> ReadEven
     """A number of a round's event, or one of its list, where it is there."""
 
     def read(event: Mapping[str, Any]) -> float | None:
-        found = event.get(key)
-        if found is None:
+        value = event.get(key)
+        if value is None:
             return None
-        return float(found if index is None else found[index]) * scale
+        return float(value if index is None else value[index]) * scale
 
     return read
 

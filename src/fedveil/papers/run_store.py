@@ -44,15 +44,15 @@ class RunStore:
     def runs(self, work: Training, seeds: Sequence[int]) -> list[Done]:
         """Those of its runs that are finished and can be read."""
         name = run_name(spec_of(work, self.epsilon_of))
-        found = []
+        finished = []
         for path in (self.run_path(f"{name}-seed{seed}") for seed in seeds):
             if not RunFiles(path).result.exists():
                 continue
             try:
-                found.append(Done(path.name, resume(path), tuple(round_events(path))))
+                finished.append(Done(path.name, resume(path), tuple(round_events(path))))
             except FedveilError as error:
                 self.follower.note(str(error))
-        return found
+        return finished
 
     def maker(self, done: Done) -> str:
         """The machine and the versions that made a run, and the day on which it began, as it says itself."""

@@ -49,9 +49,9 @@ def reaching(goal: float, key: str) -> Callable[[Done, Prepared], Value]:
 
     def read(done: Done, prepared: Prepared) -> Value:
         values = [(int(event["round"]) + 1, float(event[key])) for event in done.rounds if event.get(key) is not None]
-        found = next((rounds for rounds, value in values if value >= goal), None)
-        if found is not None:
-            return found
+        first = next((rounds for rounds, value in values if value >= goal), None)
+        if first is not None:
+            return first
         best = max((value for _, value in values), default=0.0)
         return f"not reached in {len(done.rounds)} rounds (best {best:.4f})"
 
@@ -84,8 +84,8 @@ def claimed_epsilon(unit: Unit, view: View) -> Callable[[Prepared], Value]:
     """What the paper's formula gives for this setting."""
 
     def read(prepared: Prepared) -> Value:
-        found = [claim.epsilon for claim in claims(prepared.context) if (claim.unit, claim.view) == (unit, view)]
-        return found[0] if found else "not claimed"
+        claimed = [claim.epsilon for claim in claims(prepared.context) if (claim.unit, claim.view) == (unit, view)]
+        return claimed[0] if claimed else "not claimed"
 
     return read
 
@@ -99,14 +99,14 @@ def solved_sigma(prepared: Prepared) -> Value:
 
 
 def leak_value(key: str) -> Callable[[Mapping[str, Any]], Value]:
-    def read(found: Mapping[str, Any]) -> Value:
-        value = found[key]
+    def read(result: Mapping[str, Any]) -> Value:
+        value = result[key]
         assert isinstance(value, int | float | str)
         return value
 
     return read
 
 
-def succeeded(found: Mapping[str, Any]) -> Value:
+def succeeded(result: Mapping[str, Any]) -> Value:
     """As the paper prints it, with the share of victims in brackets."""
-    return f"{'Y' if found['success_rate'] > 0.5 else 'N'} ({found['success_rate']:.0%})"
+    return f"{'Y' if result['success_rate'] > 0.5 else 'N'} ({result['success_rate']:.0%})"

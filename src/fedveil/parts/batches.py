@@ -34,7 +34,7 @@ class PoissonBatch:
     """Each record joins each step by its own coin with probability `size`/N.
 
     A batch has `cap` slots; a larger draw is cut to a uniformly chosen `cap` of its records, which the accountant
-    is told (`Sampling.cap`). Without a stated cap it is chosen so that this happens with probability 1e-10 a step.
+    reads from `Sampling.cap`. Without a stated cap it is chosen so that this happens with probability 1e-10 a step.
     An empty batch is a step like any other: it adds its noise.
     """
 

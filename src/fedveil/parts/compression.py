@@ -1,8 +1,7 @@
 """Sending only part of an update. What is not sent counts as zero at the server.
 
-Compression comes after all that a client does to protect its update, so it is post-processing: it costs no privacy, and
-no noise is ever spent on entries that are then dropped by anybody but chance or their size. How many entries are sent
-is a constant.
+Compression comes after all noise that the client adds, so it is post-processing and costs no privacy. How many entries
+are sent is a constant, so the number says nothing about the data.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from fedveil.runs.manifest import pinned_context, read_context
 from fedveil.runs.prepare import prepare
 
 OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
-"""The cell of which an account tells each client's own spending."""
+"""The cell for which an account lists what each client has spent."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Accou
 
 
 def _context_of(files: RunFiles, spec: Spec, ledger: Ledger) -> Context:
-    """What the run wrote down when it began, if the ledger holds it to that; else from the data set itself."""
+    """The context in run.json, if the ledger has a digest of it; else computed from the data set itself."""
     recorded = read_context(spec, files.read_json(files.manifest).get("terms"))
     if recorded is not None and ledger.check(Pin.CONTEXT, pinned_context(recorded)):
         return recorded

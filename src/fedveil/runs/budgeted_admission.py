@@ -1,4 +1,4 @@
-"""A budget kept before it is spent: clients without budget are not drawn, a round nobody can pay does not run."""
+"""Admission by budget: a client whose budget is spent is not drawn; a round that nobody can pay for does not run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Budgeted:
         return [min(pair) for pair in zip(paying, limits, strict=True)]
 
     def _round_cost(self, round: int, records: int) -> Costs:
-        """Nothing at all where no noise bounds the round: then nobody can pay for it."""
+        """What a round costs; empty where no noise bounds the round, and then nobody can pay for it."""
         declared = self._context.round(round, records)
         return round_cost(declared, records, self._budget, self._crowd, strict=self._context.strict)
 

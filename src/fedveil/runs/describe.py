@@ -1,4 +1,4 @@
-"""A spec in words, for people who do not read TOML."""
+"""Sentences about a spec, for people who do not read TOML."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def clients_words(spec: Spec, context: Context | None) -> str:
 
 def clip_words(spec: Spec) -> list[str]:
     """What is clipped and noised where."""
-    found = []
+    sentences = []
     for place, mechanism in spec.method.mechanisms.items():
         thing = "example's gradient" if place == "example" else "update"
         where = NOISED[place, mechanism.noise]
         noise = f"noise of σ = {mechanism.sigma:.4g} times that, {where}" if mechanism.sigma else "no noise"
-        found.append(f"Every {thing} is clipped at {_bound(mechanism, spec.method.rounds)}; {noise}.")
-    return found or ["Nothing is clipped and no noise is added."]
+        sentences.append(f"Every {thing} is clipped at {_bound(mechanism, spec.method.rounds)}; {noise}.")
+    return sentences or ["Nothing is clipped and no noise is added."]
 
 
 def _bound(mechanism: Gaussian, rounds: int) -> str:
@@ -72,11 +72,11 @@ def training_words(spec: Spec) -> list[str]:
     work = f"{many} local {word}{'' if many == 1 else 's'}"
     size = getattr(method.batch, "size", None)
     batch = f"batches of {size} ({method.batch.kind})" if size is not None else "all records at once"
-    found = [f"{drawn}{limit}.", f"In a round, a client makes {work} with {batch}."]
+    sentences = [f"{drawn}{limit}.", f"In a round, a client makes {work} with {batch}."]
     privacy = spec.privacy
     if privacy.epsilon is not None:
-        found.append(
+        sentences.append(
             f"No client may pass a budget of ε = {privacy.epsilon:g} of {privacy.unit} × {privacy.view} at"
             f" δ = {privacy.delta:g}; it is kept before it is spent."
         )
-    return found
+    return sentences

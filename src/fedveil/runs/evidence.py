@@ -1,6 +1,6 @@
-"""What attacks and audits found out about a run, kept in it: `attacks/NNN-VIEW/`, `audits/NNN-UNIT-VIEW.json`.
+"""Results of attacks and audits of a run, kept in its directory: `attacks/NNN-VIEW/`, `audits/NNN-UNIT-VIEW.json`.
 
-Each says by a digest of which spec it speaks: what was found out about another one is no evidence about this run.
+Each result carries a digest of the spec it was made with. A result for another spec is no evidence about this run.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fedveil.runs.files import RunFiles
 RESULT = "result.json"
 
 
-def keep_attack(run: RunFiles, told: Mapping[str, Any], tiles: Sequence[Tile]) -> Path:
+def keep_attack(run: RunFiles, result: Mapping[str, Any], tiles: Sequence[Tile]) -> Path:
     """A new directory below `attacks/`; its result is written last, so that a crash leaves nothing half."""
     with disk_errors(run.attacks):
         run.attacks.mkdir(exist_ok=True)
-        directory = run.attacks / f"{_next(run.attacks)}-{told['view']}"
+        directory = run.attacks / f"{_next(run.attacks)}-{result['view']}"
         directory.mkdir()
     shown = []
     for number, tile in enumerate(tiles, 1):
@@ -32,31 +32,31 @@ def keep_attack(run: RunFiles, told: Mapping[str, Any], tiles: Sequence[Tile]) -
         write_whole(directory / names["truth"], tile.truth)
         write_whole(directory / names["found"], tile.found)
         shown.append({"client": tile.client, "rmse": tile.rmse, **names})
-    run.write_json(directory / RESULT, {**_stamp(run), **told, "records": shown})
+    run.write_json(directory / RESULT, {**_stamp(run), **result, "records": shown})
     return directory
 
 
-def keep_audit(run: RunFiles, told: Mapping[str, Any]) -> Path:
+def keep_audit(run: RunFiles, result: Mapping[str, Any]) -> Path:
     """A new file below `audits/`."""
     with disk_errors(run.audits):
         run.audits.mkdir(exist_ok=True)
-    path = run.audits / f"{_next(run.audits)}-{told['unit']}-{told['view']}.json"
-    run.write_json(path, {**_stamp(run), **told})
+    path = run.audits / f"{_next(run.audits)}-{result['unit']}-{result['view']}.json"
+    run.write_json(path, {**_stamp(run), **result})
     return path
 
 
 def read_attacks(run: RunFiles) -> tuple[list[AttackFacts], list[str]]:
     """What was kept, oldest first, and in one line each what could not be read."""
-    found, problems = [], []
+    attacks, problems = [], []
     for path in sorted(run.attacks.glob(f"*/{RESULT}")):
         try:
             table = _read(run, path)
-            found.append(AttackFacts.from_dict(table, [_theft(path, shown) for shown in table.get("records", [])]))
+            attacks.append(AttackFacts.from_dict(table, [_theft(path, shown) for shown in table.get("records", [])]))
         except FedveilError as error:
             problems.append(run.shortened(error))
         except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
             problems.append(f"{path.parent.name}: what the attack left can't be read ({error!r})")
-    return found, problems
+    return attacks, problems
 
 
 def _theft(path: Path, shown: Mapping[str, Any]) -> Theft:
@@ -71,15 +71,15 @@ def _beside(path: Path, name: str) -> bytes:
 
 def read_audits(run: RunFiles) -> tuple[list[AuditFacts], list[str]]:
     """What was kept, oldest first, and in one line each what could not be read."""
-    found, problems = [], []
+    audits, problems = [], []
     for path in sorted(run.audits.glob("*.json")):
         try:
-            found.append(AuditFacts.from_dict(_read(run, path)))
+            audits.append(AuditFacts.from_dict(_read(run, path)))
         except FedveilError as error:
             problems.append(run.shortened(error))
         except (KeyError, TypeError, ValueError) as error:
             problems.append(f"{path.name}: what the audit left is not of this version ({error!r})")
-    return found, problems
+    return audits, problems
 
 
 def _next(directory: Path) -> str:
@@ -93,7 +93,7 @@ def _stamp(run: RunFiles) -> dict[str, str]:
 
 
 def _read(run: RunFiles, path: Path) -> dict[str, Any]:
-    told = run.read_json(path)
-    if told.get("spec") != text_digest(run.read_spec()):
+    table = run.read_json(path)
+    if table.get("spec") != text_digest(run.read_spec()):
         raise FedveilError(f"{path}: found out about another spec than this run's; remove it")
-    return told
+    return table

@@ -113,7 +113,7 @@ class RunFiles:
         return content
 
     def shortened(self, error: Exception) -> str:
-        """An error's words without the path of the directory: a page travels."""
+        """The text of an error without the path of the directory, which a page that is passed on should not show."""
         return str(error).replace(f"{self.directory}/", "")
 
     def read_spec(self) -> str:
@@ -207,7 +207,7 @@ class RunFiles:
 
 
 def run_of(source: object, overrides: Mapping[str, Any] | None = None) -> RunFiles | None:
-    """The run directory that a source names, if it does. A run can't be told other settings."""
+    """The run directory that a source names, or None. Overrides are refused: a run has its own settings."""
     files = RunFiles(Path(source)) if isinstance(source, str | Path) else None
     if files is None or not files.manifest.is_file():
         return None

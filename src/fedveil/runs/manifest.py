@@ -77,7 +77,7 @@ def pinned_context(context: Context) -> str:
 
 
 def read_context(spec: Spec, record: Any) -> Context | None:
-    """The context that `context_record` wrote; None where it is missing or makes no sense."""
+    """The context that `context_record` wrote; None where it is missing or not valid."""
     try:
         runs = [(int(records), int(clients)) for records, clients in record["records_of_clients"]]
         layers, copies, seeded = int(record["layers"]), int(record["copies"]), record["seeded"]

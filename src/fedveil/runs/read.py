@@ -1,4 +1,4 @@
-"""What can be known of a run directory, however it ended: every part is read by itself, and what fails is said."""
+"""Reading a run directory, however the run ended: each file is read by itself, and what can't be read is listed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedveil.runs.prepare import prepare
 UNKNOWN = (
     "what was spent, and by whom, is not known, and what was promised is shown as spec and run.json say it, unchecked"
 )
-"""Without its ledger nothing holds a run to what it began with."""
+"""Without its ledger nobody can check that spec and run.json are those that the run began with."""
 
 
 @dataclass(frozen=True)
@@ -80,82 +80,82 @@ def read_run(directory: Path) -> Reading:
     if not files.spec.is_file():
         raise FedveilError(f"{directory}: not a run directory (spec.toml is missing)")
     spec = resolve(files.spec)
-    found = Reading(files, spec, files.read_spec())
+    reading = Reading(files, spec, files.read_spec())
     if files.manifest.is_file():
         files.check()  # another format is not guessed at
-        found.manifest = files.read_json(files.manifest)
+        reading.manifest = files.read_json(files.manifest)
     else:
-        found.problems.append("run.json is missing: versions and the beginning of the run are not known")
-    _read_result(found)
-    _read_events(found)
-    _read_context(found)
-    _read_ledger(found)
-    return found
+        reading.problems.append("run.json is missing: versions and the beginning of the run are not known")
+    _read_result(reading)
+    _read_events(reading)
+    _read_context(reading)
+    _read_ledger(reading)
+    return reading
 
 
-def _read_result(found: Reading) -> None:
-    if not found.files.result.exists():
+def _read_result(reading: Reading) -> None:
+    if not reading.files.result.exists():
         return
     try:
-        found.result = found.files.read_json(found.files.result)
+        reading.result = reading.files.read_json(reading.files.result)
     except FedveilError as error:
-        found.problems.append(found.files.shortened(error))
+        reading.problems.append(reading.files.shortened(error))
 
 
-def _read_events(found: Reading) -> None:
-    files = found.files
+def _read_events(reading: Reading) -> None:
+    files = reading.files
     if not files.events.is_file():
         if _checkpointed(files):
-            found.problems.append("events.jsonl is missing: how the training went is not known")
+            reading.problems.append("events.jsonl is missing: how the training went is not known")
         return
     try:
         lines = len([line for line in files.events.read_bytes().split(b"\n") if line.strip()])
         events = files.read_events()
     except (FedveilError, OSError) as error:
-        found.problems.append(found.files.shortened(error))
+        reading.problems.append(reading.files.shortened(error))
         return
     rounds = {event["round"]: event for event in events if event["event"] == "round"}
     saved = _checkpointed(files)
     # A round is noted just before its model is saved; after a crash between the two, the round never happened.
-    found.events = [rounds[number] for number in sorted(rounds) if saved is None or number < saved]
+    reading.events = [rounds[number] for number in sorted(rounds) if saved is None or number < saved]
     if lines > len(events):
-        found.problems.append(f"events.jsonl: {lines - len(events)} of {lines} lines can't be read and were left out")
+        reading.problems.append(f"events.jsonl: {lines - len(events)} of {lines} lines can't be read and were left out")
 
 
-def _read_context(found: Reading) -> None:
+def _read_context(reading: Reading) -> None:
     """From what the run wrote down; else from the data set itself, if that is here."""
-    found.context = read_context(found.spec, found.manifest.get("terms"))
-    if found.context is not None:
+    reading.context = read_context(reading.spec, reading.manifest.get("terms"))
+    if reading.context is not None:
         return
     try:
-        found.context = prepare(found.spec).context
+        reading.context = prepare(reading.spec).context
     except FedveilError as error:
-        found.problems.append(f"who holds how many records is not known, so no guarantee can be computed ({error})")
+        reading.problems.append(f"who holds how many records is not known, so no guarantee can be computed ({error})")
 
 
-def _read_ledger(found: Reading) -> None:
-    files = found.files
+def _read_ledger(reading: Reading) -> None:
+    files = reading.files
     if not files.ledger.is_file():
-        if found.published or files.checkpoints.is_dir():
-            found.problems.append(f"ledger.sqlite is missing: {UNKNOWN}")
+        if reading.published or files.checkpoints.is_dir():
+            reading.problems.append(f"ledger.sqlite is missing: {UNKNOWN}")
         return
     try:
         with Ledger(files.ledger) as ledger:
-            ledger.check(Pin.SPEC, found.spec_text)
-            if found.context is not None:
-                ledger.check(Pin.CONTEXT, pinned_context(found.context))
-            ledger.check_covers(found.published)
-            found.book = Book(ledger.rounds(), ledger.charges())
+            ledger.check(Pin.SPEC, reading.spec_text)
+            if reading.context is not None:
+                ledger.check(Pin.CONTEXT, pinned_context(reading.context))
+            ledger.check_covers(reading.published)
+            reading.book = Book(ledger.rounds(), ledger.charges())
     except LedgerBusy:
-        found.running = True
-        found.problems.append(f"the ledger is in use: {UNKNOWN}")
+        reading.running = True
+        reading.problems.append(f"the ledger is in use: {UNKNOWN}")
     except (LedgerChanged, LedgerUnusable) as error:
-        found.changed = isinstance(error, LedgerChanged)
-        found.problems.append(f"{files.ledger.name}: {error.problem}")
+        reading.changed = isinstance(error, LedgerChanged)
+        reading.problems.append(f"{files.ledger.name}: {error.problem}")
 
 
 def _checkpointed(files: RunFiles) -> int | None:
-    """The rounds of the last checkpoint; None where there is none, or none that can be told."""
+    """The rounds of the last checkpoint; None where there is none, or its name can't be read."""
     try:
         return files.published_rounds() if any(files.checkpoints.glob("round-*.safetensors")) else None
     except (OSError, ValueError):

@@ -188,12 +188,12 @@ def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModel
 
 def _evaluated(prepared: Prepared, evaluation: Evaluation, personal: PersonalModels | None) -> dict[str, float]:
     """The global model on the validation records and on the clients' own test sets, and the clients' own models."""
-    found = {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
+    measured = {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
     if prepared.spec.data.test:
-        found["own_accuracy"] = evaluation.own
+        measured["own_accuracy"] = evaluation.own
     if personal is not None and personal.accuracy is not None:
-        found["personal_accuracy"] = personal.accuracy
-    return found
+        measured["personal_accuracy"] = personal.accuracy
+    return measured
 
 
 def _charges(context: Context, state: ServerState, cohort: Sequence[int]) -> list[Charge]:

@@ -73,7 +73,7 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Several threads inside one small operation are slower than one; cores are used by several of us instead."""
+    """One thread inside this block: several in one small operation are slower, and workers use the other cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -88,7 +88,7 @@ def usable_cores() -> int:
 
 
 def count_workers(asked: int | None) -> int:
-    """One worker per core unless it is said otherwise; a crowd of interpreters would only fill the memory."""
+    """The number of workers: as asked, or one per core. So many that they would only fill the memory are refused."""
     cores = usable_cores()
     if asked is None:
         return cores

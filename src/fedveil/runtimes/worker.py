@@ -44,7 +44,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not end up among the replies
     try:
         serve(sys.stdin.buffer, replies)
-    except BrokenPipeError:  # the parent was killed in the midst of a call; nobody is left to tell
+    except BrokenPipeError:  # the parent was killed in the midst of a call; nobody is left to answer
         os._exit(1)
 
 

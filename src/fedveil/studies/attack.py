@@ -117,7 +117,7 @@ def attack(
 
     A method or spec is attacked before its first round, on the papers' attack network unless it names a model, with one
     local step unless it says how many. A run is attacked at its last published model, with its own network and steps.
-    `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …). What was found out about
+    `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …). The result of attacking
     a run is kept in its directory, for its report, with the first victims' records as pictures, unless `keep` is false.
     A directory for what is `unfinished` lets the same call go on after an interruption; it is the caller's to remove.
     """
@@ -158,7 +158,7 @@ def attack(
         tried=summaries,
         threshold=threshold,
         blind=blind_rmse(truth),
-        facts=_told(stolen, state),
+        facts=_facts(stolen, state),
         seconds=time.perf_counter() - begun,
         picture=Path(out) if out is not None else None,
     )
@@ -190,7 +190,7 @@ def _attempt(
     progress: AttackProgress,
     workers: int,
 ) -> _Try:
-    found = invert(
+    reconstruction = invert(
         composition,
         stolen,
         iterations,
@@ -200,11 +200,11 @@ def _attempt(
         workers=workers,
         keeper=progress,
     )
-    return _Try(found, scores(found, truth, progress.successes), progress.film)
+    return _Try(reconstruction, scores(reconstruction, truth, progress.successes), progress.film)
 
 
 def _generator(seed: int) -> torch.Generator:
-    """Of a seed of any size; torch takes 63 bits of it."""
+    """A generator from a seed of any size; torch takes 63 bits of it."""
     return torch.Generator().manual_seed(seed % 2**63)
 
 
@@ -233,8 +233,8 @@ def opened(
         if state is None:
             raise FedveilError(f"{source}: the run has published no model yet")
         return prepared, replace(state, round=min(state.round, prepared.spec.method.rounds - 1))
-    told = read_settings(source, overrides)
-    spec = _seeded(resolve(_with_defaults(told, dataset)), seed)
+    settings = read_settings(source, overrides)
+    spec = _seeded(resolve(_with_defaults(settings, dataset)), seed)
     prepared = prepare(spec, dataset)
     return prepared, prepared.initial_state()
 
@@ -243,14 +243,14 @@ def _seeded(spec: Spec, seed: int) -> Spec:
     return replace(spec, seed=seed if spec.seed is None else spec.seed)
 
 
-def _with_defaults(told: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
+def _with_defaults(settings: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
     """The papers' attack: their network, and the first local iteration, where nothing else was said."""
-    spec = resolve(told)
+    spec = resolve(settings)
     tabular = known_set(spec.data.name).tabular if dataset is None else len(dataset.input_shape) == 1
-    changed = dict(told)
-    if "model" not in told:
+    changed = dict(settings)
+    if "model" not in settings:
         changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK
-    local = told.get("local", {})
+    local = settings.get("local", {})
     if isinstance(local, Mapping) and not {"steps", "epochs"} & set(local):
         changed["local"] = merge(local, {"steps": 1, "epochs": ABSENT})
     return changed
@@ -285,7 +285,7 @@ def _changed(preset: Inversion, changes: Mapping[str, Any]) -> Inversion:
     return structure(table, Inversion, "attack")
 
 
-def _told(stolen: Stolen, state: ServerState) -> dict[str, Any]:
+def _facts(stolen: Stolen, state: ServerState) -> dict[str, Any]:
     facts = stolen.facts
     return {
         "round": state.round,

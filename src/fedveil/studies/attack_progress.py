@@ -1,4 +1,4 @@
-"""How far a long attack is: said as its groups of victims are done, and kept where it is to be gone on with."""
+"""Progress of a long attack: printed as groups of victims are done, and stored so that it can go on later."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fedveil.core.errors import FedveilError
 from fedveil.report.model.number_texts import duration_text
 
 EVERY_SECONDS = 10.0
-"""A group that is done sooner than this after the last word is passed over in silence."""
+"""At most one line of progress is printed in this time."""
 
 
 @dataclass
 class AttackProgress:
-    """Watches one attack and keeps its groups, with what was seen of them; implements `Watch` and `Keeper`.
+    """Watches one attack and stores its finished groups with what was seen of them; implements `Watch` and `Keeper`.
 
-    Without a `directory` nothing is kept, and it only tells how long the attack will still take.
+    Without a `directory` nothing is stored, and it only says how long the attack will still take.
     """
 
     title: str

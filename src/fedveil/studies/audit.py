@@ -91,14 +91,14 @@ def audit(
     unit, view = Unit(unit), View(view)
     make_runtime = runtime or on_this_machine(workers)
     check_confidence(confidence)
-    told = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
-    told |= {} if dataset is None else {"data.name": dataset.name}
+    settings = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
+    settings |= {} if dataset is None else {"data.name": dataset.name}
     run = run_of(source, overrides)
     if run is not None:
         run.check()
         if dataset is not None:
             check_records(run, dataset)
-    spec = resolve(source if run is None else run.spec, told)
+    spec = resolve(source if run is None else run.spec, settings)
     prepared = _setting(prepare(spec, dataset), unit, view, rounds)
     clients = prepared.sites.population.clients
     count = min(CANARIES, clients) if canaries is None else canaries
@@ -109,7 +109,7 @@ def audit(
     replaced = _cell(prepared, unit, view, rounds).relation is Relation.REPLACE_ONE
     prepared, watcher, receipts = _run(prepared, unit, view, rounds, chosen, coins, replaced, generator, make_runtime)
     delta = prepared.spec.privacy.delta
-    found = evidence(
+    shown = evidence(
         watcher.scores,
         coins,
         delta=delta,
@@ -125,10 +125,10 @@ def audit(
         view=view,
         rounds=rounds,
         canaries=count,
-        found=found,
+        found=shown,
         verified=verified,
         curve=_curve(table, verified),
-        gaussian=_if_gaussian(found, verified, prepared.spec.method, unit, view),
+        gaussian=_if_gaussian(shown, verified, prepared.spec.method, unit, view),
         seeded=prepared.streams.seeded,
     )
     if run is not None and keep:
@@ -274,9 +274,9 @@ def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]
     return tuple((delta, table.at(delta).of(verified.unit, verified.view).epsilon) for delta in others)
 
 
-def _if_gaussian(found: Evidence, verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:
+def _if_gaussian(shown: Evidence, verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:
     """ε at δ by the bound on μ, where all that is verified is a composition of plain Gaussians."""
-    if found.mean is None or not math.isfinite(verified.epsilon):
+    if shown.mean is None or not math.isfinite(verified.epsilon):
         return None
     if method.example is not None and method.upload is not None:
         return None  # the cell is the better of two bounds, of which one may be sampled
@@ -284,4 +284,4 @@ def _if_gaussian(found: Evidence, verified: Guarantee, method: Method, unit: Uni
     sampled = method.batch.kind in ("poisson", "without-replacement") and view is not View.ON_DEVICE
     if not whole and (unit is Unit.CLIENT or method.example is None or sampled):
         return None
-    return epsilon_of_mean(found.mean, verified.delta)
+    return epsilon_of_mean(shown.mean, verified.delta)

@@ -77,11 +77,11 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
     return dict(zip(names, sources, strict=True))
 
 
-def _resolve(name: str, source: str | Path, told: Mapping[str, Any]) -> Spec:
+def _resolve(name: str, source: str | Path, settings: Mapping[str, Any]) -> Spec:
     """A setting may suit one method and not another: say which one, and what to do."""
     resolve(source)
     try:
-        return resolve(source, told)
+        return resolve(source, settings)
     except FedveilError as error:
         raise FedveilError(f"{error} ({name} with these settings; for one method's own write a spec file)") from None
 

@@ -1,4 +1,4 @@
-"""A set of runs in one directory: what the same command left unfinished, the same command finishes.
+"""A set of runs in one directory. The same command, given again, finishes what was left unfinished.
 
 The directory holds `series.json`, which says what it is, and one run directory per planned run under `runs/`. The runs'
 own `spec.toml` is the truth about what they are: a run whose spec differs from what is planned is never continued.
@@ -40,7 +40,7 @@ class Follower(Reporter, Protocol):
 
     def next_run(self, name: str, rounds: int) -> None: ...
 
-    def end_run(self, words: str) -> None: ...
+    def end_run(self, outcome: str) -> None: ...
 
     def interrupted(self, directory: Path) -> None:
         """What is finished is kept in `directory`, and the same call goes on there."""
@@ -79,7 +79,7 @@ def count_seeds(seeds: int) -> tuple[int, ...]:
 
 
 def check_size(runs: int, workers: int | None) -> None:
-    """Refuse what would never end or never begin, before anything is made of it."""
+    """Refuse too many runs or workers, before anything is created."""
     count_workers(workers)
     if runs > MOST_PLANNED:
         raise FedveilError(f"{runs:,} runs are more than the {MOST_PLANNED:,} that one command may start")
@@ -148,7 +148,7 @@ def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
 
 
 def run_directories(directory: Path) -> list[Path]:
-    """What stands under `runs/`."""
+    """The directories under `runs/`."""
     runs = directory / "runs"
     with disk_errors(runs):
         return sorted(runs.iterdir()) if runs.is_dir() else []
@@ -209,18 +209,18 @@ def run_all(
     paths = [directory / "runs" / run.name for run in planned]
     missing = [run for run, path in zip(planned, paths, strict=True) if not RunFiles(path).result.exists()]
     follower.plan(len(planned), len(planned) - len(missing), sum(run.spec.method.rounds for run in missing))
-    found = []
+    dones = []
     for one, path in zip(planned, paths, strict=True):
         unfinished = not RunFiles(path).result.exists()
         if unfinished:
             follower.next_run(one.name, one.spec.method.rounds)
         done = _one(one, path, follower, workers, dataset)
         if unfinished:
-            follower.end_run(_words(done))
-        found.append(done)
-    if need_one and all(done.result is None for done in found):
-        raise FedveilError(f"no run was finished; {found[0].name}: {found[0].failure}")
-    return found
+            follower.end_run(_outcome(done))
+        dones.append(done)
+    if need_one and all(done.result is None for done in dones):
+        raise FedveilError(f"no run was finished; {dones[0].name}: {dones[0].failure}")
+    return dones
 
 
 def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, dataset: Dataset | None) -> Done:
@@ -235,7 +235,7 @@ def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, 
     return Done(planned.name, result, tuple(round_events(path)))
 
 
-def _words(done: Done) -> str:
+def _outcome(done: Done) -> str:
     if done.result is None:
         return f"failed: {done.failure}"
     return f"accuracy {done.result.accuracy:.4f} after {done.result.rounds} rounds in {done.result.seconds:.1f} s"

@@ -103,27 +103,27 @@ def sweep(
     return result
 
 
-def _check_axes(axes: Sequence[Axis], told: Mapping[str, Any]) -> None:
+def _check_axes(axes: Sequence[Axis], settings: Mapping[str, Any]) -> None:
     if not axes:
         raise ArgumentError("over", "nothing to sweep; give a key and its values")
     keys = [axis.key for axis in axes]
     for axis in axes:
         if keys.count(axis.key) > 1:
             raise ArgumentError("over", f"{axis.key} is given twice")
-        if axis.key in told:
+        if axis.key in settings:
             raise ArgumentError("over", f"{axis.key} is also set to one value")
         if axis.key == "seed":
             raise ArgumentError("over", "seed can't be swept; seeds = N repeats every point with the seeds 1 … N")
-        words = [json.dumps(value, default=str) for value in axis.values]
-        if len(set(words)) < len(words):
+        texts = [json.dumps(value, default=str) for value in axis.values]
+        if len(set(texts)) < len(texts):
             raise ArgumentError("over", f"{axis.key}: a value is given twice")
 
 
 def point_name(point: Mapping[str, Any]) -> str:
     """A file name for a grid point; what a file name can't hold is replaced, and a few letters keep it apart."""
-    words = ",".join(f"{key}={_word(value)}" for key, value in point.items())
-    safe = re.sub(r"[^\w.=,+-]", "_", words, flags=re.ASCII)[:120]
-    return safe if safe == words else f"{safe}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+    name = ",".join(f"{key}={_word(value)}" for key, value in point.items())
+    safe = re.sub(r"[^\w.=,+-]", "_", name, flags=re.ASCII)[:120]
+    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _word(value: Any) -> str:

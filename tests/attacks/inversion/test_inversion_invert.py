@@ -160,5 +160,5 @@ def test_a_model_whose_gradient_is_zero_is_refused() -> None:
 def test_at_least_one_iteration_is_asked_for() -> None:
     scene = make_scene(small())
     stolen, truth = steal(scene, first_model(scene), VICTIMS, View.CLIENT)
-    with pytest.raises(FedveilError, match="iterations: "):
+    with pytest.raises(FedveilError, match="iterations: must be"):
         attacked(Inversion(), stolen, truth, iterations=0)

@@ -111,7 +111,7 @@ class Evidence:
     def epsilon(self, delta: float | None = None) -> float:
         """The lower bound on ε at δ, for any mechanism; at the audit's own δ also by counting guesses."""
         at = self.delta if delta is None else delta
-        guessed = [found.epsilon for found in self.one_run] if at <= self.delta else []
+        guessed = [guess.epsilon for guess in self.one_run] if at <= self.delta else []
         return max([0.0, *guessed, *(point.epsilon(at) for point in self.points)])
 
     @property
@@ -142,13 +142,13 @@ def one_run(scores: Scores, members: Coins, delta: float, error: float) -> tuple
     order, count = np.argsort(scores, kind="stable"), len(scores)
     ends = [(round(count * share / 2), round(count * share / 2)) for share in BOTH_ENDS]
     ends += [(max(round(count * share), 1), 0) for share in TOP_ONLY]
-    found = []
+    guessed = []
     for top, bottom in ends:
         top = min(top, count - bottom)
         right = int(members[order[count - top :]].sum()) + int((~members[order[:bottom]]).sum())
         guesses = top + bottom
-        found.append(Guessed(guesses, right, refuted(count, guesses, right, delta, error / len(ends))))
-    return tuple(found)
+        guessed.append(Guessed(guesses, right, refuted(count, guesses, right, delta, error / len(ends))))
+    return tuple(guessed)
 
 
 def refuted(canaries: int, guesses: int, right: int, delta: float, error: float) -> float:
@@ -213,9 +213,9 @@ def clopper_pearson(successes: npt.NDArray[np.int64], trials: int, error: float)
     return np.where(successes > 0, betaincinv(some, trials - some + 1, error), 0.0)
 
 
-def worst_excess(found: Evidence, verified: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
+def worst_excess(shown: Evidence, verified: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
     """Of pairs (δ, verified ε), the one that the evidence refutes most, as (δ, lower, verified); None if none is."""
-    broken = [(delta, found.epsilon(delta), epsilon) for delta, epsilon in verified]
+    broken = [(delta, shown.epsilon(delta), epsilon) for delta, epsilon in verified]
     broken = [one for one in broken if one[1] > one[2] + 1e-6]
     return max(broken, key=lambda one: one[1] - one[2]) if broken else None
 

@@ -1,4 +1,4 @@
-"""Canaries: records and clients made to be as visible as the clipping lets anything be.
+"""Canaries: records and clients that are made to be as visible as clipping allows.
 
 A canary *record* is a crafted example, far outside the data, whose clipped gradient is as long as the clip allows. Left
 out, its place holds a **void**: a record whose input is NaN, so that its gradient is not finite and the engine counts

@@ -237,5 +237,5 @@ def separated(directions: Tensor, difference: Tensor) -> Scores:
     """How much of each direction `[m, P]` is in a difference `[P]`, the others' part taken off (ridge regression)."""
     overlaps = (directions @ directions.T).double()
     steady = RIDGE * overlaps.diagonal().mean().clamp_min(1e-30) * torch.eye(len(overlaps), dtype=torch.float64)
-    found: Scores = torch.linalg.solve(overlaps + steady, (directions @ difference).double()).numpy()
-    return found
+    shares: Scores = torch.linalg.solve(overlaps + steady, (directions @ difference).double()).numpy()
+    return shares

@@ -122,13 +122,13 @@ class _Gradient(torch.autograd.Function):
         shares = logs.exp()
         error = (shares - targets) * weights[:, None]
         total = inputs.new_empty(groups, layout.size)
-        found = layout.split(total)
+        gradients = layout.split(total)
         trainable = [index for index, (name, _) in enumerate(made) if f"{name}.weight" in named]
         for index in range(len(made) - 1, trainable[0] - 1, -1):
             name, one = made[index]
             error = one.backward(error, onward=index > trainable[0])
             if isinstance(one, passes.Affine):
-                _write(found, name, one.gradient())
+                _write(gradients, name, one.gradient())
         losses = -(targets * logs).sum(dim=-1) * weights
         context.made, context.layout, context.shares, context.weights = made, layout, shares, weights
         context.mark_non_differentiable(losses)

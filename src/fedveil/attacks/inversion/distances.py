@@ -59,8 +59,8 @@ class SquaredL2:
 
     def between(self, predicted: Tensor, target: Target) -> Tensor:
         """`[V]`"""
-        found: Tensor = _LayerSquares.apply(predicted, target, self.scales(target))  # type: ignore[no-untyped-call]
-        return found
+        distances: Tensor = _LayerSquares.apply(predicted, target, self.scales(target))  # type: ignore[no-untyped-call]
+        return distances
 
 
 @dataclass(frozen=True)

@@ -106,9 +106,9 @@ def invert(
     workers: int = 1,
     keeper: Keeper | None = None,
 ) -> Reconstruction:
-    """Reconstruct every victim's records. `told` are the labels for an attack that is told them (`Known`).
+    """Reconstruct every victim's records. `told` are the true labels, for an attack that is given them (`Known`).
 
-    `watch` sees the records as they develop, `[V, n, *shape]`; it must not tell the attack anything. The `keeper` is
+    `watch` sees the records as they develop, `[V, n, *shape]`; it must not pass anything to the attack. The `keeper` is
     given every group of victims that is done, and asked for it before it is attacked.
     """
     if iterations < 1:
@@ -119,8 +119,8 @@ def invert(
         everyone = torch.arange(len(stolen.observations))
         seeds = problem.seeds(generator, len(everyone))
         made = torch.zeros(len(everyone), dtype=torch.int64)
-        found = crew.run("try 1", attack, problem, seeds, everyone, iterations, made)
-        points, values, made = found.points, found.values, found.iterations
+        first = crew.run("try 1", attack, problem, seeds, everyone, iterations, made)
+        points, values, made = first.points, first.values, first.iterations
         for number in range(2, 2 + (attack.restarts if stolen.noise_std == 0 else 0)):
             again = (~(values <= MATCHED)).nonzero().squeeze(1)
             if not len(again):
@@ -147,7 +147,7 @@ def invert(
 
 @dataclass(frozen=True)
 class _Crew:
-    """Who does the work, who looks on, and who keeps what is done."""
+    """The threads that attack, the watch that sees every step, and the keeper of finished groups."""
 
     pool: ThreadPoolExecutor
     watch: Watch
@@ -163,9 +163,9 @@ class _Crew:
         iterations: int,
         made: Tensor,
     ) -> Minima:
-        """Inversion the victims `members` from these seeds: in groups, side by side, and each worker has a group.
+        """Attack the victims `members` from these seeds, in groups side by side; each worker has one group at a time.
 
-        `made` are the iterations that earlier tries have made of each, which whoever watches counts on.
+        `made` are the iterations that earlier tries made for each victim; the watch counts on from there.
         A thread can't be interrupted: where the waiting ends early (Ctrl-C), the workers stop at their next evaluation.
         """
         size, alone, given_up = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock(), Event()

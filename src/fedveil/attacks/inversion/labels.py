@@ -38,7 +38,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Known:
-    """The adversary was told: what the attack could do if labels were no secret."""
+    """The adversary is given the labels: what an attack could do if they were no secret."""
 
     kind: ClassVar[str] = "known"
 
@@ -59,12 +59,12 @@ def recovered(stolen: Stolen) -> Tensor:
         return (sums / feature).argmin(dim=1, keepdim=True)
     remaining = records * answers - sums / feature
     remaining = remaining * (wanted / records)
-    found = torch.zeros(len(sums), wanted, dtype=torch.int64)
+    classes = torch.zeros(len(sums), wanted, dtype=torch.int64)
     rows = torch.arange(len(sums))
     for place in range(wanted):
-        found[:, place] = remaining.argmax(dim=1)
-        remaining[rows, found[:, place]] -= 1
-    return found.sort(dim=1).values
+        classes[:, place] = remaining.argmax(dim=1)
+        remaining[rows, classes[:, place]] -= 1
+    return classes.sort(dim=1).values
 
 
 def _last_layer(stolen: Stolen, gradients: Tensor) -> tuple[Tensor, bool]:

@@ -44,33 +44,33 @@ class Score:
         return dict(vars(self))
 
 
-def matched(found: Tensor, true: Tensor) -> tuple[Tensor, Tensor]:
+def matched(reconstructed: Tensor, true: Tensor) -> tuple[Tensor, Tensor]:
     """Which found record stands for which true one: the assignment with the least squared error in all."""
-    if len(found) == len(true) == 1:
+    if len(reconstructed) == len(true) == 1:
         return torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
-    costs = torch.cdist(found.flatten(1).double(), true.flatten(1).double()).square()
+    costs = torch.cdist(reconstructed.flatten(1).double(), true.flatten(1).double()).square()
     rows, columns = linear_sum_assignment(np.nan_to_num(costs.numpy(), nan=1e30, posinf=1e30))
     return torch.from_numpy(rows), torch.from_numpy(columns)
 
 
-def scores(found: Reconstruction, truth: Truth, successes: Successes) -> list[Score]:
+def scores(reconstruction: Reconstruction, truth: Truth, successes: Successes) -> list[Score]:
     """One score per victim. The range of the values (for PSNR and SSIM) is 1 for pictures, else the truth's own."""
     pictures = truth.inputs.ndim == 5
     true_values = truth.inputs
     span = 1.0 if pictures else max(float(true_values.max() - true_values.min()), 1e-12)
-    return [_score(found, truth, victim, span, pictures, successes) for victim in range(len(truth.clients))]
+    return [_score(reconstruction, truth, victim, span, pictures, successes) for victim in range(len(truth.clients))]
 
 
 def _score(
-    found: Reconstruction, truth: Truth, victim: int, span: float, pictures: bool, successes: Successes
+    reconstruction: Reconstruction, truth: Truth, victim: int, span: float, pictures: bool, successes: Successes
 ) -> Score:
     count = int(truth.counts[victim])
     true, labels = truth.inputs[victim, :count], truth.labels[victim, :count]
-    rows, columns = matched(found.inputs[victim], true)
-    guess, true = found.inputs[victim][rows], true[columns]
+    rows, columns = matched(reconstruction.inputs[victim], true)
+    guess, true = reconstruction.inputs[victim][rows], true[columns]
     errors = (guess - true).flatten(1).double().square().mean(dim=1)
     rmse = float(errors.sqrt().mean())
-    right = (found.labels[victim][rows] == labels[columns]).double().mean()
+    right = (reconstruction.labels[victim][rows] == labels[columns]).double().mean()
     success = rmse < successes.threshold
     first = successes.first.get(victim)
     return Score(
@@ -81,8 +81,8 @@ def _score(
         psnr=float((10 * (span**2 / errors.clamp_min(1e-300)).log10()).clamp_max(MOST_PSNR).mean()),
         ssim=float(ssim(guess, true).mean()) if pictures else None,
         label_accuracy=float(right),
-        iterations=first if success and first is not None else int(found.iterations[victim]),
-        distance=float(found.distances[victim]),
+        iterations=first if success and first is not None else int(reconstruction.iterations[victim]),
+        distance=float(reconstruction.distances[victim]),
     )
 
 
@@ -114,14 +114,14 @@ class Successes:
         self.first: dict[int, int] = {}
 
     def __call__(self, members: Tensor, updates: Tensor, inputs: Tensor) -> None:
-        for victim, iteration, found in zip(members.tolist(), iterations_of(updates).tolist(), inputs, strict=True):
-            if victim not in self.first and self._error(victim, found) < self.threshold:
+        for victim, iteration, records in zip(members.tolist(), iterations_of(updates).tolist(), inputs, strict=True):
+            if victim not in self.first and self._error(victim, records) < self.threshold:
                 self.first[victim] = iteration
 
-    def _error(self, victim: int, found: Tensor) -> float:
+    def _error(self, victim: int, records: Tensor) -> float:
         true = self._truth.inputs[victim, : int(self._truth.counts[victim])]
-        rows, columns = matched(found, true)
-        return float((found[rows] - true[columns]).flatten(1).square().mean(dim=1).sqrt().mean())
+        rows, columns = matched(records, true)
+        return float((records[rows] - true[columns]).flatten(1).square().mean(dim=1).sqrt().mean())
 
 
 @dataclass(frozen=True)
@@ -141,11 +141,11 @@ class AttackSummary:
         return self.success_rate, -float(self.means["rmse"] or 0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"success_rate": self.success_rate}
+        fields: dict[str, Any] = {"success_rate": self.success_rate}
         for name in SCORED:
-            told[name] = self.means[name]
-            told[f"{name}_std"] = self.deviations[name]
-        return told
+            fields[name] = self.means[name]
+            fields[f"{name}_std"] = self.deviations[name]
+        return fields
 
 
 SCORED = ("rmse", "mse", "psnr", "ssim", "label_accuracy", "iterations")

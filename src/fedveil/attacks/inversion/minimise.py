@@ -16,7 +16,7 @@ UPDATES = 20
 """Updates in one iteration, of any optimiser: the papers count calls of PyTorch's L-BFGS, which makes 20 a call."""
 
 Watch = Callable[[Tensor, Tensor, Tensor], None]
-"""Told of the attacks `members`, how many updates each has made, and where each stands."""
+"""Called with the attacks `members`, how many updates each has made, and where each stands."""
 
 
 def nobody(members: Tensor, updates: Tensor, points: Tensor) -> None:

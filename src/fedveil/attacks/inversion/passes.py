@@ -230,8 +230,8 @@ def _times(rows: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
             return torch.bmm(rows, matrix)
         return torch.baddbmm(bias[:, None], rows, matrix)
     flat = rows.flatten(0, 1)
-    found = flat @ matrix if bias is None else torch.addmm(bias, flat, matrix)
-    return found.view(*rows.shape[:2], -1)
+    product = flat @ matrix if bias is None else torch.addmm(bias, flat, matrix)
+    return product.view(*rows.shape[:2], -1)
 
 
 def _flat(rows: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def rows_of(truth: Truth) -> int:
 
 
 def draw_reconstructions(
-    path: Path, title: str, truth: Truth, found: Reconstruction, scored: Sequence[Score], film: Film
+    path: Path, title: str, truth: Truth, reconstruction: Reconstruction, scored: Sequence[Score], film: Film
 ) -> None:
     """Write a PNG with one line per record of the filmed victims."""
     moments = [moment for moment in MOMENTS if moment in film.frames]
@@ -62,18 +62,18 @@ def draw_reconstructions(
     grid = figure.subplots(len(lines), len(columns), squeeze=False)
     for line, (victim, record) in enumerate(lines):
         true = truth.inputs[victim, : int(truth.counts[victim])]
-        guesses, originals = matched(found.inputs[victim], true)
+        guesses, originals = matched(reconstruction.inputs[victim], true)
         place = dict(zip(originals.tolist(), guesses.tolist(), strict=True)).get(record, 0)
-        shown = [true[record], found.seeds[victim, place]]
+        shown = [true[record], reconstruction.seeds[victim, place]]
         frames = [film.frames[moment].get(victim) for moment in moments]
-        shown += [found.inputs[victim, place] if frame is None else frame[place] for frame in frames]
-        shown += [found.inputs[victim, place]]
+        shown += [reconstruction.inputs[victim, place] if frame is None else frame[place] for frame in frames]
+        shown += [reconstruction.inputs[victim, place]]
         limits = (float(true.min()), float(true.max())) if table else (0.0, 1.0)
         for axes, name, values in zip(grid[line], columns, shown, strict=True):
             _show(axes, values, limits)
             if line == 0:
                 axes.set_title(name, fontsize=8)
-        error = float((found.inputs[victim, place] - true[record]).square().mean().sqrt())
+        error = float((reconstruction.inputs[victim, place] - true[record]).square().mean().sqrt())
         grid[line][0].set_ylabel(f"client {scored[victim].client}", fontsize=7)
         grid[line][-1].set_xlabel(f"RMSE {error:.3g}", fontsize=7)
     figure.suptitle(title, fontsize=9, x=0.01, ha="left")
@@ -94,13 +94,15 @@ class Tile:
     found: bytes
 
 
-def tiles(truth: Truth, found: Reconstruction, scored: Sequence[Score]) -> list[Tile]:
+def tiles(truth: Truth, reconstruction: Reconstruction, scored: Sequence[Score]) -> list[Tile]:
     """The records of the first victims, as many as `draw` shows."""
     made = []
     for victim in range(min(rows_of(truth), len(truth.clients))):
         true = truth.inputs[victim, : int(truth.counts[victim])]
-        for guess, original in zip(*(side.tolist() for side in matched(found.inputs[victim], true)), strict=True):
-            mine, its = found.inputs[victim, guess], true[original]
+        for guess, original in zip(
+            *(side.tolist() for side in matched(reconstruction.inputs[victim], true)), strict=True
+        ):
+            mine, its = reconstruction.inputs[victim, guess], true[original]
             limits = (float(true.min()), float(true.max())) if truth.inputs.ndim < 4 else (0.0, 1.0)
             error = float((mine - its).square().mean().sqrt())
             made.append(Tile(scored[victim].client, error, _png(its, limits), _png(mine, limits)))

@@ -45,8 +45,8 @@ class TotalVariation:
 
 def _rounded(differences: Tensor) -> Tensor:
     """Absolute values with a round tip, so that quasi-Newton steps don't stall at it."""
-    found: Tensor = (differences.square() + ROUND_TIP**2).sqrt() - ROUND_TIP
-    return found
+    rounded: Tensor = (differences.square() + ROUND_TIP**2).sqrt() - ROUND_TIP
+    return rounded
 
 
 @dataclass(frozen=True)

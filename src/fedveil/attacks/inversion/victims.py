@@ -1,4 +1,4 @@
-"""Stealing: the real engine trains the victims while somebody looks on. What is seen is kept apart from the truth."""
+"""What an adversary steals: views of victims while the real engine trains them, kept apart from the true records."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def steal(
     if view is not View.ON_DEVICE:
         _check_looks(scene.job.method, draws, looks)
     if (draws.counts[:, 0] == 0).any():
-        raise ArgumentError("view", "a victim's first batch is empty, so there is nothing to steal; use another seed")
+        raise ArgumentError("seed", "a victim's first batch is empty, so there is nothing to steal; use another seed")
     if looks > 1 and view is View.ON_DEVICE:
         seen = [_repeated_row(scene, broadcast, client, looks) for client in clients]
     else:
@@ -151,7 +151,7 @@ def _facts(scene: AttackScene, broadcast: Broadcast, draws: Draws, view: View) -
         raise ArgumentError(
             "view",
             f"{view} shows an update of {records} records, which can't be taken apart (at most {MOST_RECORDS});"
-            " make fewer steps or smaller batches, e.g. local.steps = 1 or data.records = 5",
+            " make fewer steps or smaller batches, e.g. local.steps=1 or data.records=5",
         )
     examples = scene.job.sites.examples
     return Facts(
@@ -224,7 +224,7 @@ def _check_looks(method: Method, draws: Draws, looks: int) -> None:
         raise ArgumentError(
             "looks",
             "a client's batches change from round to round, so its updates show different records;"
-            ' only updates over all records repeat, e.g. batch = "all"',
+            " only updates over all records repeat, e.g. batch=all",
         )
 
 

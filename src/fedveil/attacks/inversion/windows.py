@@ -106,9 +106,9 @@ class Kernel:
         parts = blocks.view(-1, len(rows), len(columns), down, along, self.channels).transpose(2, 3)
         full = parts.reshape(len(parts), len(rows) * down, len(columns) * along, self.channels)
         top, left = self.padding[0] - rows.start * down, self.padding[1] - columns.start * along
-        found = full[:, top : top + self.used[0], left : left + self.used[1]]
+        inside = full[:, top : top + self.used[0], left : left + self.used[1]]
         unused = (0, 0, 0, self.picture[1] - self.used[1], 0, self.picture[0] - self.used[0])
-        return functional.pad(found, unused) if any(unused) else found
+        return functional.pad(inside, unused) if any(unused) else inside
 
 
 def patches(pictures: Tensor, reach: tuple[int, int]) -> Tensor:

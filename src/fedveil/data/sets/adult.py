@@ -151,8 +151,8 @@ def _tamed(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 def _load() -> SplitArrays:
     parts = []
     for source in _FILES:
-        found = sources.read_source("adult", source)
-        parts.append(parse_people(found.path, found.content.decode("ascii")))
+        file = sources.read_source("adult", source)
+        parts.append(parse_people(file.path, file.content.decode("ascii")))
     people = join_people(*parts)
     rows, held_out = split("adult", len(people.labels), 12_211)
     train, validation = people[rows], people[held_out]

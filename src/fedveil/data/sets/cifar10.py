@@ -82,8 +82,8 @@ def _load() -> SplitArrays:
 
 def _decompress() -> bytes:
     def one(source: SourceFile) -> bytes:
-        found = sources.read_source("cifar10", source)
-        return sources.unpack(found.path, found.content)
+        file = sources.read_source("cifar10", source)
+        return sources.unpack(file.path, file.content)
 
     with ThreadPoolExecutor() as pool:
         return b"".join(pool.map(one, _FILES))

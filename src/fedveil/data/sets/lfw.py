@@ -69,8 +69,8 @@ def picture_sources() -> list[SourceFile]:
 
 def _decode_all() -> bytes:
     def one(source: SourceFile) -> bytes:
-        found = sources.read_source("lfw", source)
-        return crop_face(found.path, found.content)
+        file = sources.read_source("lfw", source)
+        return crop_face(file.path, file.content)
 
     with ThreadPoolExecutor() as pool:
         return b"".join(pool.map(one, picture_sources()))

@@ -56,8 +56,8 @@ def parse_idx(path: Path, content: bytes, dimensions: int) -> Bytes:
 def _load() -> SplitArrays:
     arrays = []
     for source, dimensions in zip(_FILES, (3, 1, 3, 1), strict=True):
-        found = read_source("mnist", source)
-        arrays.append(parse_idx(found.path, unpack(found.path, found.content), dimensions))
+        file = read_source("mnist", source)
+        arrays.append(parse_idx(file.path, unpack(file.path, file.content), dimensions))
     images, labels, test_images, test_labels = arrays
     everything = ExampleArrays(images[:, None], labels)
     return SplitArrays(

@@ -27,13 +27,13 @@ class Shelf:
 
     def buffer(self, name: str, *shape: int, fill: float | None = None) -> Tensor:
         """The contiguous buffer `[clients, *shape]` of this name; `fill` is written once, when it is made."""
-        found = self._buffers.get(name)
-        if found is None:
-            found = torch.empty(self.clients, *shape)
+        kept = self._buffers.get(name)
+        if kept is None:
+            kept = torch.empty(self.clients, *shape)
             if fill is not None:
-                found.fill_(fill)
-            self._buffers[name] = found
-        return found
+                kept.fill_(fill)
+            self._buffers[name] = kept
+        return kept
 
     def once(self, name: str, prepare: Callable[[Shelf], _Memory]) -> _Memory:
         """What `prepare` returned the first time: buffers and the views of them that every pass needs."""

@@ -1,4 +1,4 @@
-"""What attacks and audits found out about a run, as far as it is shown; read from the JSON that they leave.
+"""Results of attacks and audits, as far as they are shown; read from the JSON files that they leave.
 
 `from_dict` raises KeyError, TypeError or ValueError for anything that is not of this version.
 """

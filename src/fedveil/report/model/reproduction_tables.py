@@ -46,7 +46,7 @@ def matrix(rows: Sequence[ReproductionRow]) -> tuple[list[str], list[list[str]]]
 def guarantee_table(rows: Sequence[ReproductionRow]) -> tuple[list[str], list[list[str]]] | None:
     """Claimed and verified ε, one line for all columns of a row that agree; None where no cell has an ε.
 
-    "all" stands only where every column of the row has run. δ is told where it is not the same everywhere.
+    "all" stands only where every column of the row has run. δ is given where it is not the same everywhere.
     """
     lines = []
     with_delta = len({row["delta"] for row in rows if row["delta"] is not None}) > 1

@@ -1,4 +1,4 @@
-"""Guarantees for a person who must sign them, and what stands in their way."""
+"""Guarantees as sentences for a person who must sign them, and the reasons why they may not hold."""
 
 from __future__ import annotations
 

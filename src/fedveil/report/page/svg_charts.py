@@ -178,7 +178,7 @@ def _legend(names: Sequence[str]) -> Markup:
 
 
 def _description(chart: Chart, drawn: Sequence[tuple[Line, list[ChartPoint]]]) -> str:
-    """What somebody who does not see it is told: where each line begins, ends, and its extremes."""
+    """A text for readers who can't see the chart: where each line begins and ends, and its extremes."""
     parts, say = [], chart.say
     for line, points in drawn:
         values = [y for _, y in points]

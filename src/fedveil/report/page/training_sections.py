@@ -14,14 +14,14 @@ from fedveil.report.page.markup import Markup, join, paragraph, table, tag
 from fedveil.report.page.svg_charts import Chart, Line, bar_chart, line_chart
 
 MOST_CLIENTS = 50
-"""Up to so many have a row each; more are told in groups."""
+"""Up to so many clients have a row each; more are listed in groups."""
 
 MOST_GROUPS = 12
 RAW = "Computed from raw data: not covered by the guarantee, not for release."
 
 
 def _points(rounds: Sequence[Mapping[str, Any]], key: str) -> list[ChartPoint]:
-    """(rounds done, value) wherever a round tells it."""
+    """(rounds done, value) for the rounds whose event has the value."""
     return [
         (event["round"] + 1, float(event[key]))
         for event in rounds

@@ -1,4 +1,4 @@
-"""A picture of trade-off functions: what any test must err, of one kind or the other."""
+"""A picture of trade-off functions: the two kinds of error that any test must make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How trainings went: one panel for everything that their rounds tell."""
+"""How trainings went: one panel for each quantity in the events of their rounds."""
 
 from __future__ import annotations
 

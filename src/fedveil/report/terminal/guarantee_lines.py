@@ -44,7 +44,7 @@ def _secondary(guarantee: Guarantee) -> list[str]:
 
 
 def client_lines(unit: Unit, view: View, epsilons: Sequence[float]) -> list[str]:
-    """Each client's own spending, as far as a few numbers can tell."""
+    """What clients have spent, in a few numbers."""
     values = sorted(epsilons)
     least, median, most = (epsilon_text(values[place]) for place in (0, len(values) // 2, -1))
     untouched = sum(value == 0 for value in values)
@@ -55,7 +55,7 @@ def client_lines(unit: Unit, view: View, epsilons: Sequence[float]) -> list[str]
 
 
 def claim_lines(claims: Sequence[Claim]) -> list[str]:
-    """What the papers say, never without the difference."""
+    """What the papers claim, always with the reason why the verified ε differs."""
     return [
         f"claimed: {claim.name} ε = {claimed_text(claim.epsilon)} ({claim.source}). {claim.difference}"
         for claim in claims

@@ -1,4 +1,4 @@
-"""What all that takes long shares on the screen: a bar on a terminal, plain lines every few seconds elsewhere."""
+"""The base of all progress reporters: a bar on a terminal, plain lines every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import Progress, ProgressColumn, TaskID
 
 
 class LiveReporter:
-    """The frame of a reporter: it is a context, and the bar ends with it. Who uses it says what bar and lines tell."""
+    """A context manager that shows a bar and prints lines. Subclasses decide what the bar and the lines say."""
 
     def __init__(self, console: Console, every_seconds: float, *columns: ProgressColumn) -> None:
         self._console, self._every = console, every_seconds
