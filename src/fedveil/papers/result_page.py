@@ -27,7 +27,7 @@ from fedveil.studies.series import Done
 
 SCALE_TITLES = {"small": "on a small scale", "paper": "at the paper's scale"}
 
-HIDDEN = ("digits", "certified")
+HIDDEN = ("digits", "certified", "unit", "calibrated", "population")
 """What the table's writer needs and its reader does not."""
 
 
@@ -37,7 +37,7 @@ Ran = tuple[FigureLine, Sequence[Done]]
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: the patterns of `only`, the number of `seeds`, and the cells (row, column) so named."""
+    """What was asked for: the patterns of `only`, the number of `seeds`, and the cells (row, column) that they name."""
 
     only: tuple[str, ...] = ()
     seeds: int | None = None
@@ -51,8 +51,8 @@ def write_all(
     with disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     notes = remarks(plan, rows, request)
-    told = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
-    write_whole(out / "table.csv", flat_csv([row | {"made": "; ".join(row["made"])} for row in told]).encode())
+    public = [{key: value for key, value in row.items() if key not in HIDDEN} for row in rows]
+    write_whole(out / "table.csv", flat_csv([row | {"made": "; ".join(row["made"])} for row in public]).encode())
     picture = out / "picture.png"
     lines = [(line, store.runs(line.work, plan.seeds)) for line in plan.lines]
     shown = shown_rows(rows, request.named)
@@ -71,11 +71,11 @@ def write_all(
 
 def _makers(store: RunStore, rows: Sequence[Mapping[str, Any]], lines: Sequence[Ran]) -> list[str]:
     """The machines that made what is shown; what leaves no run behind is taken to be made on this one."""
-    told = {maker for row in rows for maker in row["made"]}
-    told |= {store.maker(done) for _, dones in lines for done in dones}
-    if not told or any(row["runs"] and not row["made"] for row in rows):
-        told.add(maker_line(maker()))
-    return sorted(told)
+    makers = {maker for row in rows for maker in row["made"]}
+    makers |= {store.maker(done) for _, dones in lines for done in dones}
+    if not makers or any(row["runs"] and not row["made"] for row in rows):
+        makers.add(maker_line(maker()))
+    return sorted(makers)
 
 
 def _draw(picture: Path, store: RunStore, plan: Plan, rows: Sequence[Mapping[str, Any]], lines: Sequence[Ran]) -> bool:
@@ -84,9 +84,9 @@ def _draw(picture: Path, store: RunStore, plan: Plan, rows: Sequence[Mapping[str
     with disk_errors(picture):
         if declaration.draw is not None:
             shown = [
-                Shown(cell.row, cell.column, found, leak_path(store, cell.work).with_suffix(".png"))
+                Shown(cell.row, cell.column, result, leak_path(store, cell.work).with_suffix(".png"))
                 for cell in plan.cells
-                if isinstance(cell.work, Leak) and (found := stored_leak(store, cell.work)) is not None
+                if isinstance(cell.work, Leak) and (result := stored_leak(store, cell.work)) is not None
             ]
             declaration.draw(Scene(picture, title, plan.scale, lines, shown, rows, store.prepared_setting))
             return picture.exists()
@@ -104,16 +104,16 @@ def _draw(picture: Path, store: RunStore, plan: Plan, rows: Sequence[Mapping[str
 
 
 def line_points(line: FigureLine, dones: Sequence[Done]) -> list[dict[str, Any]]:
-    """The line of every panel: mean and deviation over the runs, at the rounds that all of them tell."""
-    found = []
+    """The line of every panel: mean and deviation over the runs, at the rounds that all of them have."""
+    points = []
     for panel, read in line.panels.items():
-        told = [
+        curves = [
             {int(event["round"]) + 1: value for event in done.rounds if (value := read(event)) is not None}
             for done in dones
         ]
-        shared = sorted(set.intersection(*map(set, told)))
-        several = [[one[round] for one in told] for round in shared]
-        found.append(
+        shared = sorted(set.intersection(*map(set, curves)))
+        several = [[one[round] for one in curves] for round in shared]
+        points.append(
             {
                 "name": line.name,
                 "panel": panel,
@@ -122,33 +122,33 @@ def line_points(line: FigureLine, dones: Sequence[Done]) -> list[dict[str, Any]]
                 "deviation": [stdev(values) if len(values) > 1 else 0.0 for values in several],
             }
         )
-    return found
+    return points
 
 
 def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> list[str]:
     declaration, printed = plan.declaration, plan.declaration.printed
-    found = [f"{plan.scale}: {declaration.scales[plan.scale]}"]
-    found += left_out_notes(rows, shown_rows(rows, request.named))
+    notes = [f"{plan.scale}: {declaration.scales[plan.scale]}"]
+    notes += left_out_notes(rows, shown_rows(rows, request.named))
     if request.named and any(row["runs"] for row in rows if (row["row"], row["column"]) not in request.named):
-        found.append("what --only does not name is shown as far as it was run before")
+        notes.append("what --only does not name is shown as far as it was run before")
     if any(row["seeds"] > 1 for row in rows):
-        found.append(f"mean ± standard deviation over {len(plan.seeds)} seeds")
+        notes.append(f"mean ± standard deviation over {len(plan.seeds)} seeds")
     deltas = dict.fromkeys(row["delta"] for row in rows if row["delta"] is not None)
     if deltas:
-        words = ", ".join(f"{delta:g}" for delta in deltas)
-        found.append(
-            f"ε at δ = {words}: claimed by the paper's formula for this very setting, verified by the accountant"
+        listed = ", ".join(f"{delta:g}" for delta in deltas)
+        notes.append(
+            f"ε at δ = {listed}: claimed by the paper's formula for this very setting, verified by the accountant"
             + (": spent (the most of any client and seed) of promised, for one run alone" if plan.trainings else "")
         )
     if any(_beyond(row) for row in rows):
-        found.append("more was spent than promised where a round was repeated after an interruption")
-    found += copies_notes(rows)
+        notes.append("more was spent than promised where a round was repeated after an interruption")
+    notes += copies_notes(rows)
     if plan.trainings:
-        found.append(SEEDED.text)
+        notes.append(SEEDED.text)
     if plan.scale == "paper" and declaration.value == ACCURACY:
-        found += shortfalls([row for row in rows if row["place"] is not None])
-    found += [f"the paper: {printed.note}"] if printed.note else []
-    return [*found, *declaration.remarks]
+        notes += shortfalls([row for row in rows if row["place"] is not None])
+    notes += [f"the paper: {printed.note}"] if printed.note else []
+    return [*notes, *declaration.remarks]
 
 
 def _beyond(row: Mapping[str, Any]) -> bool:
@@ -157,11 +157,11 @@ def _beyond(row: Mapping[str, Any]) -> bool:
 
 def command(plan: Plan, request: Request) -> str:
     """What makes the page, without what only says where."""
-    words = ["fedveil", "reproduce", plan.declaration.name, "--scale", plan.scale]
+    arguments = ["fedveil", "reproduce", plan.declaration.name, "--scale", plan.scale]
     for pattern in request.only:
-        words += ["--only", pattern]
-    words += [] if request.seeds is None else ["--seeds", str(request.seeds)]
-    return shlex.join(words)
+        arguments += ["--only", pattern]
+    arguments += [] if request.seeds is None else ["--seeds", str(request.seeds)]
+    return shlex.join(arguments)
 
 
 def page_text(
