@@ -371,3 +371,11 @@ def test_a_spec_with_noise_to_be_solved_for_comes_back_from_its_own_table() -> N
     assert "sigma" not in spec.to_dict()["example"]
     assert resolve(spec.to_dict()) == resolve(spec) == spec
     assert resolve(spec, {"stop.rounds": 7}).method == replace(spec.method, stop=Stop(7))
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "a/b", "", ".hidden", "a\\b", "a\0b", "\x1b[31mred", "x" * 300, "two\nlines"]
+)
+def test_a_data_set_whose_name_is_no_plain_name_is_refused(name: str) -> None:
+    with pytest.raises(FedveilError, match=r"data\.name: must be a plain name"):
+        resolve("fedavg", {"data.name": name})

@@ -38,7 +38,7 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, pinned_context
 from fedveil.runs.prepare import Prepared, prepare
-from fedveil.runs.result import Result
+from fedveil.runs.result import Result, has_diverged
 from fedveil.runtimes.local import on_this_machine
 
 
@@ -105,6 +105,7 @@ def _train(
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
         with Ledger(files.ledger) as ledger, training as runtime:
+            files.clear_parts()
             ledger.pin(Pin.SPEC, files.read_spec())
             ledger.pin(Pin.CONTEXT, pinned_context(prepared.context))
             ledger.pin(Pin.RECORDS, prepared.dataset.fingerprint)
@@ -172,7 +173,10 @@ def _train_rounds(
         _report(reporter, event, method.rounds)
     if state.round < method.rounds:
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
-    return _finish(prepared, files, ledger, state, _evaluated(prepared, runtime.evaluate(state), personal), promise)
+    measured = _evaluated(prepared, runtime.evaluate(state), personal)
+    if has_diverged(measured["loss"]):
+        reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
+    return _finish(prepared, files, ledger, state, measured, promise)
 
 
 def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:
