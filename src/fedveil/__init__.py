@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from fedveil.data.dataset import Dataset, Examples, from_tensors, load
     from fedveil.method import Method
     from fedveil.runs.account import account
-    from fedveil.runs.run import Result, resume, run
+    from fedveil.runs.result import Result
+    from fedveil.runs.run import resume, run
     from fedveil.studies.attack import attack
     from fedveil.studies.audit import audit
 
@@ -45,7 +46,8 @@ _HOMES = {
     "studies.attack": ("attack",),
     "studies.audit": ("audit",),
     "runs.account": ("account",),
-    "runs.run": ("Result", "resume", "run"),
+    "runs.result": ("Result",),
+    "runs.run": ("resume", "run"),
     "config.spec": ("Spec", "resolve"),
     "method": ("Method",),
 }

@@ -337,3 +337,45 @@ def test_a_method_that_the_population_cannot_give_is_refused_before_anything_sta
         prepare(resolve("fed-cdp", {**SMALL, "cohort.size": 7}), pictures)
     with pytest.raises(FedveilError, match=r"^batch\.size: a batch of 21 is larger than client 0"):
         prepare(resolve("fed-cdp", {**SMALL, "batch.size": 21}), pictures)
+
+
+# Noise that is solved for
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("fed-cdp-calibrated", {"example.sigma": 2.0}),
+        ("fed-cdp", {"privacy.calibrate": True, "privacy.epsilon": 1.0, "example": {"sigma": 2.0}}),
+        ("geyer-private", {"privacy.calibrate": True, "server.sigma": 2.0}),
+    ],
+)
+def test_noise_that_is_both_stated_and_solved_for_is_refused(source: str, told: dict[str, Any]) -> None:
+    with pytest.raises(
+        FedveilError, match=r"^(example|server)\.sigma: is set to 2\.0, and privacy\.calibrate solves it"
+    ):
+        resolve(source, told)
+    kept = resolve(source, told | {"privacy.calibrate": False})
+    assert [mechanism.sigma for mechanism in kept.method.mechanisms.values()] == [2.0]
+
+
+def test_a_mechanism_whose_noise_is_solved_for_needs_no_noise_of_its_own() -> None:
+    told = {"example": {"clip": {"bound": 1.0}}, "privacy.calibrate": True, "privacy.epsilon": 1.0}
+    assert resolve("fedavg", told).method.example is not None
+    with pytest.raises(FedveilError, match="the key sigma is missing"):
+        resolve("fedavg", told | {"privacy.calibrate": False})
+
+
+def test_a_spec_with_noise_to_be_solved_for_comes_back_from_its_own_table() -> None:
+    spec = resolve("fed-cdp-calibrated")
+    assert "sigma" not in spec.to_dict()["example"]
+    assert resolve(spec.to_dict()) == resolve(spec) == spec
+    assert resolve(spec, {"stop.rounds": 7}).method == replace(spec.method, stop=Stop(7))
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "a/b", "", ".hidden", "a\\b", "a\0b", "\x1b[31mred", "x" * 300, "two\nlines"]
+)
+def test_a_data_set_whose_name_is_no_plain_name_is_refused(name: str) -> None:
+    with pytest.raises(FedveilError, match=r"data\.name: must be a plain name"):
+        resolve("fedavg", {"data.name": name})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import pickle
 
 import numpy as np
@@ -146,3 +147,17 @@ def test_a_stream_is_entered_at_any_block() -> None:
 def test_an_address_that_does_not_fit_the_counter_is_refused() -> None:
     with pytest.raises(Exception, match=r"argument out of range|format requires"):
         bits(Streams.from_seed(0), Purpose.BATCH, Address(2**32))
+
+
+def test_an_unseeded_key_is_32_bytes_of_the_systems_secure_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[bytes] = []
+
+    def token_bytes(count: int) -> bytes:
+        drawn.append(os.urandom(count))
+        return drawn[-1]
+
+    monkeypatch.setattr("fedveil.core.streams.secrets.token_bytes", token_bytes)
+    first, second = Streams.from_system(), Streams.from_system()
+    assert [first.key, second.key] == drawn
+    assert [len(key) for key in drawn] == [32, 32]
+    assert not first.seeded

@@ -54,6 +54,7 @@ def test_the_rate_may_be_a_number_or_a_schedule() -> None:
         ({"epochs": 0}, "epochs"),
         ({"decay": -0.1}, "decay"),
         ({"decay": math.nan}, "decay"),
+        ({"decay": 1e300}, "decay"),
         ({"rate": 0.0}, "value"),
         ({"rate": math.inf}, "value"),
     ],

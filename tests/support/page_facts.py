@@ -106,6 +106,7 @@ def make_run(**changes: Any) -> Run:
         status=Status("finished", 8, 8, 8),
         delta=1e-5,
         seeded=False,
+        diverged=False,
         promised=guarantees(2.0),
         spent=guarantees(1.5),
         claims=(claim(),),

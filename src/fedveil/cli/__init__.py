@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from fedveil.cli.interrupts import defer_while_importing
+
+defer_while_importing()  # before anything large is imported
+
+# ruff: noqa: E402
 import os
 import sys
 from importlib.metadata import version

@@ -14,7 +14,7 @@ from rich.table import Table
 from fedveil.cli.options import json_option, out_option, parse_settings, settings_option, workers_option
 
 if TYPE_CHECKING:
-    from fedveil.runs.run import Result
+    from fedveil.runs.result import Result
 
 
 @click.command("run")
@@ -95,6 +95,8 @@ def _print_result(ended: Result, as_json: bool) -> None:
         f"{result['method']} on {result['data']}: accuracy {result['accuracy']:.4f}, loss {result['loss']:.4f}"
         f" after {result['rounds']} rounds in {result['seconds']:.1f} s"
     )
+    if ended.diverged:
+        click.echo("the training diverged: this model is worse than any guess; try a smaller local.rate")
     if result["personal_accuracy"] is not None:
         click.echo(
             f"on the clients' own test sets: their own models {result['personal_accuracy']:.4f},"

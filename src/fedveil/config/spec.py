@@ -13,7 +13,7 @@ import tomli_w
 from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
-from fedveil.core.checks import FieldError, count, not_negative, one_of
+from fedveil.core.checks import FieldError, count, not_negative, one_of, plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Population, Unit, View
 from fedveil.data.known_sets import caveats_of, task_of
@@ -43,6 +43,7 @@ class DataSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        plain_name("name", self.name)
         count("clients", self.clients)
         count("records", 1 if self.records is None else self.records)
         not_negative("test", self.test)

@@ -19,14 +19,23 @@ def disk_errors(where: Path) -> Iterator[None]:
         raise FedveilError(f"{error.filename or where}: {error.strerror or error}") from error
 
 
-def write_whole(path: Path, *parts: bytes | bytearray) -> None:
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+"""Only the owner reads what tells who took part, or shows records."""
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open`: a file that is made is its owner's alone."""
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+def write_whole(path: Path, *parts: bytes | bytearray, private: bool = False) -> None:
     """Write a file and sync it to the disk; a reader (or a crash) sees the old one or the new one."""
     if not path.parent.is_dir():
         raise FedveilError(f"{path}: there is no directory {path.parent}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with disk_errors(path):
         try:
-            with temporary.open("wb") as file:
+            with open(temporary, "wb", opener=private_opener if private else None) as file:
                 for part in parts:
                     file.write(part)
                 file.flush()

@@ -21,6 +21,8 @@ class FieldError(FedveilError):
 SMALLEST, LARGEST = 1e-30, 1e30
 """The positive numbers with which single-precision arithmetic is safe."""
 
+LONGEST_NAME = 100
+
 
 def positive(name: str, value: float) -> None:
     if not SMALLEST <= value <= LARGEST:
@@ -46,6 +48,15 @@ def within(name: str, value: float, low: float, high: float) -> None:
 def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise FieldError(name, f"must be {' or '.join(map(repr, choices))}, not {value!r}")
+
+
+def plain_name(name: str, value: str) -> None:
+    """A name that can stand in a file's name and on a screen: printable, of one part, not hidden, not too long."""
+    plain = value.isprintable() and not value.startswith(".") and not {"/", "\\"} & set(value)
+    if not plain or not 0 < len(value) <= LONGEST_NAME:
+        raise FieldError(
+            name, f"must be a plain name of at most {LONGEST_NAME} printable characters without slashes, not {value!r}"
+        )
 
 
 def check_delta(delta: float) -> None:

@@ -178,6 +178,8 @@ class Guarantee:
     @staticmethod
     def from_dict(table: Mapping[str, Any]) -> Guarantee:
         """What `to_dict` made; KeyError, TypeError or ValueError for anything else."""
+        if not isinstance(table, Mapping):
+            raise TypeError(f"not a table: {table!r}")
         together = table.get("epsilon_of_all_copies")
         return Guarantee(
             Unit(table["unit"]),

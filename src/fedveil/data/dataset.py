@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedveil.core.checks import plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.data.dealing import Integers
 from fedveil.data.known_sets import known_set
@@ -76,6 +77,7 @@ def from_tensors(
     test: Examples | None = None,
 ) -> Dataset:
     """A checked data set from anyone's tensors; `classes` is counted from the labels if it isn't given."""
+    plain_name("name", name)
     parts = {"train": train, "validation": validation} | ({"test": test} if test is not None else {})
     for part, examples in parts.items():
         _check_tensors(f"data set '{name}', {part}", examples)

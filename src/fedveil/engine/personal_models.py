@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from fedveil.core.atomic import write_whole
+from fedveil.core.atomic import PRIVATE_FOLDER, write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.engine.client import Upload
 from fedveil.engine.updates import usable
@@ -32,7 +32,7 @@ class PersonalModels:
         if isinstance(rule, Shared):
             raise FedveilError("personal: a method with one shared model keeps none for its clients")
         self._rule, self._directory = rule, directory
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         self._rounds: dict[int, list[int]] = {}
         for path in sorted(directory.glob("*-*.safetensors")):
             client, round = path.stem.split("-")

@@ -7,15 +7,17 @@ nobody can prove that nothing of it was seen. The ledger may therefore claim mor
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fedveil.core.atomic import PRIVATE_FILE
 from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
@@ -94,6 +96,7 @@ class Ledger:
         self._path = path
         self._first_format = False
         with self._errors():
+            _make_private(path)
             self._connection = sqlite3.connect(path, timeout=1.0, isolation_level=None)
         try:
             with self._errors():
@@ -258,6 +261,12 @@ class Ledger:
             raise LedgerUnusable(self._path, f"the ledger can't be used ({error})") from None
         except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
             raise LedgerUnusable(self._path, f"the ledger can't be read ({error})") from None
+
+
+def _make_private(path: Path) -> None:
+    """A ledger tells who took part: only its owner may read it. SQLite's journal has the same permissions."""
+    with suppress(OSError):  # what can't be made here, SQLite refuses in its own words
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
 
 
 def _declaration_ids(database: sqlite3.Connection, declarations: Sequence[Declaration]) -> dict[Declaration, int]:

@@ -27,7 +27,7 @@ from fedveil.studies.series import Done
 
 SCALE_TITLES = {"small": "on a small scale", "paper": "at the paper's scale"}
 
-HIDDEN = ("digits", "certified")
+HIDDEN = ("digits", "certified", "unit", "calibrated", "population")
 """What the table's writer needs and its reader does not."""
 
 
@@ -37,7 +37,7 @@ Ran = tuple[FigureLine, Sequence[Done]]
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: the patterns of `--only`, `--seeds`, and the cells (row, column) that the patterns name."""
+    """What was asked for: the patterns of `only`, the number of `seeds`, and the cells (row, column) that they name."""
 
     only: tuple[str, ...] = ()
     seeds: int | None = None

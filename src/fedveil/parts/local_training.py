@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fedveil.core.checks import count, not_negative
+from fedveil.core.checks import LARGEST, FieldError, count, not_negative
 from fedveil.mechanisms.schedules import Constant, Schedule, schedule
 from fedveil.parts.optimisers import Optimiser, Sgd
 
@@ -27,6 +27,8 @@ class LocalTraining:
         count("steps", self.steps)
         count("epochs", 1 if self.epochs is None else self.epochs)
         not_negative("decay", self.decay)
+        if self.decay > LARGEST:
+            raise FieldError("decay", f"must be at most {LARGEST:g}, not {self.decay:g}")
 
     def steps_for(self, records: int, batch: int) -> int:
         """L for a client of `records` records and declared batch size `batch`."""

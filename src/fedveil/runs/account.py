@@ -22,7 +22,7 @@ from fedveil.ledger.store import Ledger, Pin
 from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
-from fedveil.runs.manifest import pinned_context, read_context
+from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
 from fedveil.runs.prepare import prepare
 
 OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
@@ -105,13 +105,13 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Accou
 
 
 def _context_of(files: RunFiles, spec: Spec, ledger: Ledger) -> Context:
-    """The context in run.json, if the ledger has a digest of it; else computed from the data set itself."""
+    """The context in run.json, which the ledger must have a digest of. Nothing that the spec names is loaded."""
     recorded = read_context(spec, files.read_json(files.manifest).get("terms"))
-    if recorded is not None and ledger.check(Pin.CONTEXT, pinned_context(recorded)):
-        return recorded
-    context = prepare(spec).context
-    ledger.check(Pin.CONTEXT, pinned_context(context))
-    return context
+    if recorded is None:
+        raise FedveilError(f"{files.manifest}: {NO_CONTEXT}")
+    if not ledger.check(Pin.CONTEXT, pinned_context(recorded)):
+        raise FedveilError(f"{files.ledger}: has no digest of the context in run.json, so nothing holds the run to it")
+    return recorded
 
 
 def draw_curve(account: Account, path: Path) -> None:

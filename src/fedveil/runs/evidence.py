@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.attacks.inversion.reconstruction_pictures import Tile
-from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, write_whole
 from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts, Theft
@@ -23,7 +23,7 @@ RESULT = "result.json"
 def keep_attack(run: RunFiles, result: Mapping[str, Any], tiles: Sequence[Tile]) -> Path:
     """A new directory below `attacks/`; its result is written last, so that a crash leaves nothing half."""
     with disk_errors(run.attacks):
-        run.attacks.mkdir(exist_ok=True)
+        run.attacks.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         directory = run.attacks / f"{_next(run.attacks)}-{result['view']}"
         directory.mkdir()
     shown = []
@@ -39,7 +39,7 @@ def keep_attack(run: RunFiles, result: Mapping[str, Any], tiles: Sequence[Tile])
 def keep_audit(run: RunFiles, result: Mapping[str, Any]) -> Path:
     """A new file below `audits/`."""
     with disk_errors(run.audits):
-        run.audits.mkdir(exist_ok=True)
+        run.audits.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     path = run.audits / f"{_next(run.audits)}-{result['unit']}-{result['view']}.json"
     run.write_json(path, {**_stamp(run), **result})
     return path

@@ -15,13 +15,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.atomic import disk_errors, private_opener, write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.engine.server import ServerState
 
 FORMAT = 2
 """The version of the run directory that is written."""
+
+BEGINNING_SECONDS = 5.0
+"""After so long a directory without `run.json` is not being made any more."""
+
+ADDED_UP = ("seconds", "clients", "rejected", "rejected_updates", "upload_bytes", "dense_bytes")
+"""What of the rounds' events is added up at the end of a run."""
 
 READABLE = (1, 2)
 """The versions that can be read. Format 1 (fedveil 0.1) had another ledger, to which nothing is added any more."""
@@ -78,9 +84,32 @@ class RunFiles:
         with disk_errors(self.directory):
             if self.directory.exists() and not self.directory.is_dir():
                 raise ArgumentError("out", f"{self.directory} is a file, not a directory; choose another")
+            self.clear_beginning(BEGINNING_SECONDS)
             if self.directory.exists() and any(self.directory.iterdir()):
                 raise ArgumentError("out", f"{self.directory} already exists and is not empty; choose another")
             self.checkpoints.mkdir(parents=True)  # of two that begin here at once, one fails
+
+    def clear_beginning(self, seconds: float = 0.0) -> None:
+        """Remove what a run leaves that is killed while its directory is made: nothing was trained or spent yet.
+
+        What is younger than so many seconds may be the beginning of a run that another process is making right now.
+        """
+        with disk_errors(self.directory):
+            if not self.checkpoints.is_dir() or any(self.checkpoints.iterdir()):
+                return
+            entries = [entry for entry in self.directory.iterdir() if entry != self.checkpoints]
+            only_begun = all(entry == self.spec or entry.suffix == ".part" for entry in entries)
+            if only_begun and time.time() - self.checkpoints.stat().st_mtime >= seconds:
+                for entry in entries:
+                    entry.unlink()
+                self.checkpoints.rmdir()
+
+    def clear_parts(self) -> None:
+        """Remove what killed processes left half-written; only for whoever holds the ledger, and so is alone here."""
+        with disk_errors(self.directory):
+            for folder in (self.directory, self.checkpoints):
+                for part in folder.glob(".*.part"):
+                    part.unlink(missing_ok=True)
 
     def check(self) -> None:
         """Refuse what is not a run directory, or one that a newer version made."""
@@ -91,6 +120,16 @@ class RunFiles:
             raise FedveilError(
                 f"{self.directory}: made by fedveil {manifest.get('fedveil', 'of another version')} in format"
                 f" {manifest.get('format')}; this version reads formats {' and '.join(map(str, READABLE))}"
+            )
+
+    def check_continuable(self) -> None:
+        """Refuse to go on with a run of an older format: its ledger is read, and nothing is added to it."""
+        manifest = self.read_json(self.manifest)
+        if manifest["format"] != FORMAT:
+            maker = f"fedveil {manifest.get('fedveil', 'of another version')}"
+            raise FedveilError(
+                f"{self.directory}: made by {maker} in format {manifest['format']}; this version reads it, and only"
+                f" {maker} goes on with it"
             )
 
     def read_json(self, path: Path) -> dict[str, Any]:
@@ -130,9 +169,10 @@ class RunFiles:
         path = self.checkpoints / f"round-{state.round:06d}.safetensors"
         metadata = {"round": str(state.round)} | ({} if state.bound is None else {"bound": repr(state.bound)})
         write_whole(path, save(_contiguous(tensors), metadata=metadata))
-        for old in self._checkpoint_paths():
-            if old != path:
-                old.unlink(missing_ok=True)
+        with disk_errors(path):
+            for old in self._checkpoint_paths():
+                if old != path:
+                    old.unlink(missing_ok=True)
 
     def load_checkpoint(self, layout: Layout) -> ServerState | None:
         """The newest published state; None if the run was stopped before its first."""
@@ -173,7 +213,7 @@ class RunFiles:
     def append_event(self, event: Mapping[str, Any]) -> None:
         """One line of JSON; a crash can at worst leave a last line without its end, which `trim_events` removes."""
         line = json.dumps({"time": round(time.time(), 3), **event})
-        with disk_errors(self.events), self.events.open("a", encoding="utf-8") as file:
+        with disk_errors(self.events), open(self.events, "a", encoding="utf-8", opener=private_opener) as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -193,7 +233,7 @@ class RunFiles:
             for event in self.read_events()
             if event["event"] == "start" or (event["event"] == "round" and event["round"] < rounds)
         ]
-        write_whole(self.events, "".join(json.dumps(event) + "\n" for event in kept).encode())
+        write_whole(self.events, "".join(json.dumps(event) + "\n" for event in kept).encode(), private=True)
 
 
 def run_of(source: object, overrides: Mapping[str, Any] | None = None) -> RunFiles | None:
@@ -217,4 +257,11 @@ def _parse(line: str) -> dict[str, Any] | None:
         return None
     if not isinstance(event, dict) or event.get("event") not in ("start", "round", "end"):
         return None
-    return event if event["event"] != "round" or isinstance(event.get("round"), int) else None
+    if event["event"] != "round":
+        return event
+    sound = all(_is_number(event.get(key, 0)) for key in ADDED_UP) and isinstance(event.get("round"), int)
+    return event if sound else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -59,6 +59,8 @@ def maker_line(made: Mapping[str, Any]) -> str:
 
 # The context beside the spec
 
+NO_CONTEXT = "does not say who holds how many records, so no guarantee can be computed"
+
 
 def context_record(context: Context) -> dict[str, Any]:
     """What a context adds to its spec, ready for JSON; equal neighbours are counted: `[[records, clients], …]`."""

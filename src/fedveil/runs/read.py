@@ -15,8 +15,7 @@ from fedveil.data.dataset import Dataset
 from fedveil.ledger.store import Ledger, LedgerBusy, LedgerChanged, LedgerRound, LedgerUnusable, Pin
 from fedveil.report.model.run_facts import RunState, Status
 from fedveil.runs.files import RunFiles
-from fedveil.runs.manifest import pinned_context, read_context
-from fedveil.runs.prepare import prepare
+from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
 
 UNKNOWN = (
     "what was spent, and by whom, is not known, and what was promised is shown as spec and run.json say it, unchecked"
@@ -123,14 +122,10 @@ def _read_events(reading: Reading) -> None:
 
 
 def _read_context(reading: Reading) -> None:
-    """From what the run wrote down; else from the data set itself, if that is here."""
+    """From what the run wrote down alone: reading a stranger's run must not load records or run the code it names."""
     reading.context = read_context(reading.spec, reading.manifest.get("terms"))
-    if reading.context is not None:
-        return
-    try:
-        reading.context = prepare(reading.spec).context
-    except FedveilError as error:
-        reading.problems.append(f"who holds how many records is not known, so no guarantee can be computed ({error})")
+    if reading.context is None:
+        reading.problems.append(f"run.json: {NO_CONTEXT}")
 
 
 def _read_ledger(reading: Reading) -> None:

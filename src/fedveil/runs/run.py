@@ -8,7 +8,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,7 @@ from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import Guarantee
-from fedveil.core.types import Charge, Unit, View
+from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
@@ -39,42 +38,8 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, pinned_context
 from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.result import Result, has_diverged
 from fedveil.runtimes.local import on_this_machine
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run ended."""
-
-    run: Path
-    method: str
-    data: str
-    accuracy: float
-    loss: float
-    rounds: int
-    seconds: float
-    seeded: bool
-    receipts: int
-    rejected: int
-    guarantees: tuple[Guarantee, ...]  # what was spent, cell by cell
-    own_accuracy: float | None = None  # mean over clients: the global model on a client's own test set
-    personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
-    sent_bytes: int = 0  # by all clients together
-    saved_bytes: int = 0  # by sending only part of the updates
-
-    def of(self, unit: Unit, view: View) -> Guarantee:
-        """What was spent in one cell."""
-        return next(cell for cell in self.guarantees if (cell.unit, cell.view) == (unit, view))
-
-    def to_dict(self) -> dict[str, Any]:
-        table = {field.name: getattr(self, field.name) for field in fields(self)}
-        return table | {"run": str(self.run), "guarantees": [cell.to_dict() for cell in self.guarantees]}
-
-    @staticmethod
-    def from_dict(table: Mapping[str, Any], run: Path) -> Result:
-        """What `to_dict` made; KeyError, TypeError or ValueError for anything else."""
-        cells = tuple(Guarantee.from_dict(cell) for cell in table["guarantees"])
-        return Result(**{**table, "run": run, "guarantees": cells})
 
 
 def run(
@@ -124,6 +89,7 @@ def resume(
     files.check()
     if files.result.exists():
         return _stored_result(files, dataset)
+    files.check_continuable()
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     return _train(prepared, files, training, reporter or SilentReporter())
@@ -139,6 +105,7 @@ def _train(
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
         with Ledger(files.ledger) as ledger, training as runtime:
+            files.clear_parts()
             ledger.pin(Pin.SPEC, files.read_spec())
             ledger.pin(Pin.CONTEXT, pinned_context(prepared.context))
             ledger.pin(Pin.RECORDS, prepared.dataset.fingerprint)
@@ -206,7 +173,10 @@ def _train_rounds(
         _report(reporter, event, method.rounds)
     if state.round < method.rounds:
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
-    return _finish(prepared, files, ledger, state, _evaluated(prepared, runtime.evaluate(state), personal), promise)
+    measured = _evaluated(prepared, runtime.evaluate(state), personal)
+    if has_diverged(measured["loss"]):
+        reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
+    return _finish(prepared, files, ledger, state, measured, promise)
 
 
 def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:

@@ -29,6 +29,7 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
 from fedveil.runs.read import Book, Reading, read_run
+from fedveil.runs.result import has_diverged
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
 
@@ -118,6 +119,7 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         status=read.status,
         delta=spec.privacy.delta,
         seeded=spec.seed is not None,
+        diverged=_diverged(read),
         promised=None if promise is None else promise.guarantees,
         spent=_stored_cells(read) if table is None else table.guarantees,
         claims=() if context is None else claims(context),
@@ -183,6 +185,12 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+def _diverged(read: Reading) -> bool:
+    """Whether the last loss that is known is beyond all bounds."""
+    losses = [event["loss"] for event in read.events if isinstance(event.get("loss"), int | float)]
+    return bool(losses) and has_diverged(losses[-1])
 
 
 def _spent(read: Reading, context: Context | None) -> Table | None:

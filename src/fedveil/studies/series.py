@@ -21,7 +21,8 @@ from fedveil.data.dataset import Dataset
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.files import RunFiles
 from fedveil.runs.prepare import Prepared, load_for, prepare
-from fedveil.runs.run import Result, resume, run
+from fedveil.runs.result import Result
+from fedveil.runs.run import resume, run
 from fedveil.runtimes.local import count_workers
 
 SERIES_FORMAT = 1
@@ -227,7 +228,7 @@ def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, 
         if RunFiles(path).manifest.is_file():
             result = resume(path, workers=workers, dataset=dataset, reporter=follower)
         else:
-            _clear_beginning(path)
+            RunFiles(path).clear_beginning()
             result = run(planned.spec, out=path, workers=workers, dataset=dataset, reporter=follower)
     except FedveilError as error:
         return Done(planned.name, None, tuple(round_events(path)), error)
@@ -238,20 +239,6 @@ def _outcome(done: Done) -> str:
     if done.result is None:
         return f"failed: {done.failure}"
     return f"accuracy {done.result.accuracy:.4f} after {done.result.rounds} rounds in {done.result.seconds:.1f} s"
-
-
-def _clear_beginning(path: Path) -> None:
-    """Remove what a run leaves that is killed while its directory is made: nothing was trained or spent yet."""
-    files = RunFiles(path)
-    with disk_errors(path):
-        if not path.is_dir() or (files.checkpoints.is_dir() and any(files.checkpoints.iterdir())):
-            return
-        entries = [entry for entry in path.iterdir() if entry != files.checkpoints]
-        if all(entry == files.spec or entry.suffix == ".part" for entry in entries):
-            for entry in entries:
-                entry.unlink()
-            if files.checkpoints.is_dir():
-                files.checkpoints.rmdir()
 
 
 def round_events(path: Path) -> list[dict[str, Any]]:

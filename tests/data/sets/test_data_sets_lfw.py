@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -99,3 +100,22 @@ def test_every_person_is_in_both_parts_of_lfw(data_set: Callable[[str], Dataset]
     assert everyone.tolist() == list(lfw.PICTURES_OF.values())
     assert held_out.min() >= 5
     assert (held_out - everyone * 756 / 3023).abs().max() < 1
+
+
+def test_a_picture_that_would_unfold_to_gigabytes_is_refused_before_it_is_decoded() -> None:
+    """A PNG whose header says 30,000 × 30,000 pixels, in a few bytes."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return len(content).to_bytes(4, "big") + name + content + zlib.crc32(name + content).to_bytes(4, "big")
+
+    size = (30_000).to_bytes(4, "big") * 2
+    parts = [chunk(b"IHDR", size + bytes([8, 2, 0, 0, 0])), chunk(b"IDAT", b""), chunk(b"IEND", b"")]
+    bomb = b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    with pytest.raises(FedveilError, match=r"not a readable picture|30000×30000 pixels"):
+        lfw.crop_face(HERE, bomb)
+
+
+def test_every_origin_is_fetched_over_an_encrypted_connection() -> None:
+    source = Path(lfw.__file__).read_text(encoding="utf-8")
+    assert "https://" in source
+    assert "http://" not in source

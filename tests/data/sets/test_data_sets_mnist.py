@@ -33,3 +33,9 @@ def test_mnist_parts_follow_each_other(data_set: Callable[[str], Dataset]) -> No
     assert whole.train.labels.bincount().tolist() == counts
     assert whole.validation.labels[:3].tolist() == [7, 2, 1]
     assert whole.test is None
+
+
+def test_crafted_sizes_whose_product_overflows_to_nothing_are_refused() -> None:
+    header = bytes([0, 0, 8, 3]) + b"".join((2**power).to_bytes(4, "big") for power in (22, 21, 21))  # 2⁶⁴ bytes
+    with pytest.raises(FedveilError, match="16 bytes where its header says 18,446,744,073,709,551,632"):
+        parse_idx(HERE, header, 3)

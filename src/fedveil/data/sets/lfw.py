@@ -82,11 +82,12 @@ def crop_face(path: Path, content: bytes) -> bytes:
 
     try:
         with Image.open(io.BytesIO(content)) as opened:
+            if opened.size != (_PICTURE, _PICTURE):  # before it is decoded: a few bytes can unfold to gigabytes
+                width, height = opened.size
+                raise FedveilError(f"{path}: {width}×{height} pixels, expected {_PICTURE}×{_PICTURE}")
             picture = opened.convert("RGB")
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise FedveilError(f"{path}: not a readable picture ({error})") from None
-    if picture.size != (_PICTURE, _PICTURE):
-        raise FedveilError(f"{path}: {picture.width}×{picture.height} pixels, expected {_PICTURE}×{_PICTURE}")
     edge = (_PICTURE - _CROP) // 2
     small = picture.reduce(_CROP // _SIDE, box=(edge, edge, edge + _CROP, edge + _CROP))
     return np.asarray(small).transpose(2, 0, 1).tobytes()
@@ -166,7 +167,7 @@ LFW = NamedSet(
     files=(LISTING,),
     more_files=picture_sources,
     origins=(
-        archive_at("http://vis-www.cs.umass.edu/lfw/lfw-deepfunneled.tgz", keep_faces),
+        archive_at("https://vis-www.cs.umass.edu/lfw/lfw-deepfunneled.tgz", keep_faces),
         pictures_below(
             "https://raw.githubusercontent.com/umass-vis-lfw/umass-vis-lfw.github.io/"
             "2a620cd8cceb10430f8c7012fe9fa5f0837759e9/images_deepfunneled"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def parse_idx(path: Path, content: bytes, dimensions: int) -> Bytes:
     if len(content) < header or content[:4] != bytes([0, 0, 8, dimensions]):
         raise FedveilError(f"{path}: not an idx file of unsigned bytes with {dimensions} dimension(s)")
     shape = tuple(int(size) for size in np.frombuffer(content[4:header], dtype=">u4"))
-    expected = header + int(np.prod(shape, dtype=np.uint64))
+    expected = header + prod(shape)  # of Python's whole numbers: crafted sizes would overflow any other
     if len(content) != expected:
         raise FedveilError(f"{path}: {len(content):,} bytes where its header says {expected:,}")
     return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape).copy()

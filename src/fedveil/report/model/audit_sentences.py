@@ -46,5 +46,5 @@ def _what_it_means(audit: AuditFacts) -> str:
     return (
         f"BROKEN: {shown}; do not rely on this promise."
         f" Chance alone says this of a sound one in at most {rounded_up(100 * (1 - audit.confidence), 3)} % of"
-        " audits: more --canaries at a higher --confidence rule it out."
+        " audits: more canaries at a higher confidence rule it out."
     )

@@ -66,6 +66,7 @@ class Run:
     status: Status
     delta: float
     seeded: bool | None
+    diverged: bool
     promised: tuple[Guarantee, ...] | None
     spent: tuple[Guarantee, ...] | None
     claims: tuple[Claim, ...]

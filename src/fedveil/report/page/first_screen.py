@@ -43,6 +43,11 @@ def first_warnings(run: Run) -> Markup:
         callouts.append(callout("warn", "This run is unfinished", status_words(run.status)[1]))
     if run.problems:
         callouts.append(callout("warn", "Not everything could be read", bullet_list(run.problems)))
+    if run.diverged:
+        text = (
+            "Its last loss is beyond all bounds: the model is worse than any guess. What it cost is spent all the same."
+        )
+        callouts.append(callout("warn", "The training diverged", text))
     reasons = not_private(run)
     if reasons:
         callouts.append(callout("bad", "Not private", *reasons))
