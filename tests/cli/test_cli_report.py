@@ -153,7 +153,7 @@ def test_a_run_that_died_in_a_round_counts_what_it_paid_for(call: Any, runs: Pat
     assert "events.jsonl: 1 of" in out
     html = (tmp_path / "page.html").read_text()
     assert "A further round was begun and paid for, but never published" in html
-    assert "spent in 3 rounds, from receipts" in html
+    assert "spent in 3 rounds, from the ledger" in html
 
 
 def test_a_round_that_was_noted_but_never_saved_is_not_counted_as_published(runs: Path, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def replay(
         crowd if faithful else replace(crowd, limited=True),  # else no amplification by hidden draws is claimed
         tuple(exposures),
         tuple(exposure_of),
-        _caveats(context, f"spent in {rounds} rounds, from receipts"),
+        _caveats(context, f"spent in {rounds} rounds, from the ledger"),
         secondary,
     )
 

@@ -42,7 +42,7 @@ def account_command(
     if as_json:
         click.echo(json.dumps(accounted.to_dict()))
         return
-    lines = [accounted.title, *table_lines("promised", accounted.promised.guarantees)]
+    lines = [accounted.title, *map(str, accounted.changes), *table_lines("promised", accounted.promised.guarantees)]
     if accounted.spent is not None and accounted.per_client is not None:
         lines += table_lines("spent", accounted.spent.guarantees)
         lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)

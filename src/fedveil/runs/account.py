@@ -23,7 +23,7 @@ from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
 from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
-from fedveil.runs.prepare import prepare
+from fedveil.runs.prepare import Change, prepare
 
 OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
 """The cell for which an account lists what each client has spent."""
@@ -39,6 +39,7 @@ class Account:
     promised: Table
     spent: Table | None
     claims: tuple[Claim, ...]
+    changes: tuple[Change, ...] = ()  # what is not as the spec was given
 
     @property
     def title(self) -> str:
@@ -82,7 +83,7 @@ def account(
     prepared = prepare(resolve(source, settings), dataset)
     context = _at(prepared.context, delta)
     promise = plan(context, secondary=secondary)
-    return Account(prepared.spec.base, prepared.spec, context, promise, None, claims(context))
+    return Account(prepared.spec.base, prepared.spec, context, promise, None, claims(context), prepared.changes)
 
 
 def _at(context: Context, delta: float | None) -> Context:

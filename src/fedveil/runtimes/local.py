@@ -24,7 +24,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
@@ -93,9 +93,11 @@ def count_workers(asked: int | None) -> int:
     if asked is None:
         return cores
     if asked < 1:
-        raise FedveilError(f"workers must be at least 1, not {asked}")
+        raise ArgumentError("workers", f"must be at least 1, not {asked}")
     if asked > WORKERS_PER_CORE * cores:
-        raise FedveilError(f"workers: {asked} are too many here; at most {WORKERS_PER_CORE * cores}, best one per core")
+        raise ArgumentError(
+            "workers", f"{asked} are too many here; at most {WORKERS_PER_CORE * cores}, best one per core"
+        )
     return asked
 
 
@@ -106,7 +108,7 @@ class LocalRuntime:
         self._job = job
         self._workers = count_workers(workers)
         if chunk is not None and chunk < 1:
-            raise FedveilError(f"chunk must be at least 1, not {chunk}")
+            raise ArgumentError("chunk", f"must be at least 1, not {chunk}")
         self._chunk = chunk
         self._pool: _Here | _Workers | None = None
 

@@ -33,7 +33,7 @@ from fedveil.attacks.audit.observers import (
     Watcher,
 )
 from fedveil.config.spec import Source, resolve
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError
 from fedveil.core.guarantee import Guarantee, Relation
 from fedveil.core.streams import Purpose
 from fedveil.core.types import Receipt, Taps, Unit, View
@@ -140,22 +140,23 @@ def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepare
     """The spec as it is audited: no budget, and everyone in every round where who takes part is seen anyway."""
     method, spec = prepared.spec.method, prepared.spec
     if view is View.PEER:
-        raise FedveilError("view: a peer sees some of the released models; audit the view released")
+        raise ArgumentError("view", "a peer sees some of the released models; audit the view released")
     if unit is Unit.CLIENT and view is View.ON_DEVICE:
-        raise FedveilError("unit: on the device a client's records are seen one by one; audit the unit record there")
+        raise ArgumentError("unit", "on the device a client's records are seen one by one; audit the unit record there")
     clipped = method.upload is not None or (method.server is not None and view is View.RELEASED)
     if unit is Unit.CLIENT and method.example is not None and not clipped:
-        raise FedveilError(
-            "unit: only single records are clipped here, so a whole client is hidden as a group of its records, and no"
-            " planted update would stand for it; audit the unit record"
+        raise ArgumentError(
+            "unit",
+            "only single records are clipped here, so a whole client is hidden as a group of its records, and no"
+            " planted update would stand for it; audit the unit record",
         )
     if not 1 <= rounds <= method.rounds:
-        raise FedveilError(f"rounds: must be from 1 to the {method.rounds} of stop.rounds, not {rounds}")
+        raise ArgumentError("rounds", f"must be from 1 to the {method.rounds} of stop.rounds, not {rounds}")
     if view is not View.RELEASED:
         check_taps(method, Taps(frozenset({view})))
         most = method.cohort.most
         if most is not None and rounds > most:
-            raise FedveilError(f"rounds: a client takes part in at most {most} rounds (cohort.most), not {rounds}")
+            raise ArgumentError("rounds", f"a client takes part in at most {most} rounds (cohort.most), not {rounds}")
         method = replace(method, cohort=Everyone())
     return prepared.with_spec(replace(spec, method=method, privacy=replace(spec.privacy, epsilon=None)))
 

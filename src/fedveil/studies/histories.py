@@ -102,16 +102,7 @@ def show(directories: Sequence[str | Path], out: str | Path | None = None) -> tu
     histories = read_histories(directories)
     default = f"{Path(histories[0].name).name}-course.png" if len(histories) == 1 else "course.png"
     path = Path(out) if out is not None else Path(default)
-    unfinished = {
-        history.name: f"unfinished: {len(history.rounds)} of {history.planned} rounds" for history in histories
-    }
-    lines = [
-        {
-            "name": history.name if history.finished else f"{history.name} ({unfinished[history.name]})",
-            "rounds": history.rounds,
-        }
-        for history in histories
-    ]
+    lines = [{"name": history.title, "rounds": history.rounds} for history in histories]
     bases, data = (dict.fromkeys(getattr(history, word) for history in histories) for word in ("base", "data"))
     title = f"{', '.join(bases)} on {', '.join(data)}"
     with disk_errors(path):

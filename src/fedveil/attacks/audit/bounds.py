@@ -38,7 +38,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, ndtri
 from scipy.stats import binom
 
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 
 Scores = npt.NDArray[np.float64]
 Coins = npt.NDArray[np.bool_]
@@ -134,7 +134,7 @@ def evidence(scores: Scores, members: Coins, *, delta: float, confidence: float,
 def check_confidence(confidence: float) -> None:
     """0 < confidence < 1; written so that NaN fails."""
     if not 0 < confidence < 1:
-        raise FedveilError(f"confidence: must lie strictly between 0 and 1, not {confidence}")
+        raise ArgumentError("confidence", f"must lie strictly between 0 and 1, not {confidence}")
 
 
 def one_run(scores: Scores, members: Coins, delta: float, error: float) -> tuple[Guessed, ...]:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from fedveil.attacks.audit.bounds import Coins
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError
 from fedveil.core.parameters import Layout
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.general import scale_rows
@@ -194,16 +194,18 @@ def place_clients(sites: Sites, clients: tuple[int, ...], *, real: bool) -> Site
 def check_canaries(canaries: int, clients: int, parameters: int | None) -> None:
     """One canary per client; `parameters` where every canary needs a direction of its own."""
     if canaries < 1:
-        raise FedveilError(f"canaries: at least one is needed, not {canaries}")
+        raise ArgumentError("canaries", f"at least one is needed, not {canaries}")
     if canaries > clients:
-        raise FedveilError(
-            f"canaries: each sits in a client of its own, and there are {clients} clients for {canaries} canaries;"
-            f" ask for fewer or set data.clients={canaries}"
+        raise ArgumentError(
+            "canaries",
+            f"each sits in a client of its own, and there are {clients} clients for {canaries} canaries;"
+            f" ask for fewer or set data.clients={canaries}",
         )
     if parameters is not None and canaries * parameters > MOST_FLOATS:
-        raise FedveilError(
-            f"canaries: {canaries} directions of {parameters:,} parameters do not fit into memory;"
-            f" ask for at most {MOST_FLOATS // parameters}"
+        raise ArgumentError(
+            "canaries",
+            f"{canaries} directions of {parameters:,} parameters do not fit into memory;"
+            f" ask for at most {MOST_FLOATS // parameters}",
         )
 
 
