@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+# Tests run beside each other, one on each core. More threads, here and in what tests start, would be in their way.
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import pytest
 import torch

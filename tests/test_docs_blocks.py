@@ -29,13 +29,14 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sort
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 SHORTER = {
-    "run": ["--rounds", "1"],
+    "run": ["--rounds", "1", "--workers", "1"],
     "compare": ["--rounds", "1", "--workers", "1"],
     "sweep": ["--rounds", "1", "--seeds", "1", "--workers", "1"],
-    "attack": ["--victims", "1", "--iterations", "2"],
+    "attack": ["--victims", "1", "--iterations", "2", "--workers", "1"],
     "reproduce": ["--no-training"],
     "audit": [
         *("--canaries", "20", "--set", "data.clients=20", "--set", "cohort.size=20", "--set", "local.steps=2"),
+        *("--workers", "1"),
         *("--confidence", "0.999999"),  # at the usual 0.95 chance alone calls a sound method broken now and then
     ],
 }
