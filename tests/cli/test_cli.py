@@ -277,7 +277,7 @@ def check_goes_on(call: Any, command: list[str]) -> None:
 def test_a_killed_run_leaves_no_workers_behind_and_resumes_to_the_same_model(
     kills: int, call: Any, tmp_path: Path
 ) -> None:
-    command = ["run", "fed-cdp", *CANCER, "--rounds", str(20 * kills)]
+    command = ["run", "fed-cdp", *CANCER, "--rounds", str(30 * kills)]
     words = [*command, "--workers", "2", "--out", "cut"]
     for kill in range(kills):
         process = start(*words, cwd=tmp_path)

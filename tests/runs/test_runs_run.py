@@ -523,12 +523,12 @@ def test_receipts_of_two_places_belong_to_their_clients_also_where_a_tile_is_pad
     assert sorted(found) == sorted(wanted)
 
 
-@pytest.mark.parametrize("method", ["fed-cdp", "fed-sdp", "prifedsync"])
+@pytest.mark.parametrize(("method", "workers"), [("fed-cdp", 1), ("fed-sdp", 2), ("prifedsync", 1)])
 def test_a_runtime_of_ones_own_ends_with_the_bits_of_the_local_one(
-    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
+    method: str, workers: int, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
     settings = tiny_of(method, tiny)
-    local = run(method, settings, out=tmp_path / "local", workers=2, chunk=3, dataset=blobs)
+    local = run(method, settings, out=tmp_path / "local", workers=workers, chunk=3, dataset=blobs)
     notes = Noted(one_by_one)
     own = run(method, settings, out=tmp_path / "own", runtime=notes, dataset=blobs)
     assert (len(notes.jobs), notes.open) == (1, 0)
