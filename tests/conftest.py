@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+# Tests run beside each other, one on each core. More threads, here and in what tests start, would be in their way.
+os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 import pytest
 import torch
@@ -21,6 +25,14 @@ settings.load_profile("fedveil")
 # A shell starts background jobs with Ctrl-C ignored, and so would be every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+LONG = {"test_examples.py", "test_docs_blocks.py", "test_wheel.py", "test_cli.py", "test_runtimes_local.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files with the longest tests come first, so that at the end no core waits for one of them."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 @pytest.fixture(autouse=True)

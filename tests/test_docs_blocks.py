@@ -20,6 +20,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from cores import use_one_core
 
 from fedveil.cli import main
 from fedveil.config.spec import resolve
@@ -29,13 +30,14 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sort
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 SHORTER = {
-    "run": ["--rounds", "1"],
-    "compare": ["--rounds", "1", "--workers", "1"],
+    "run": ["--rounds", "1", "--set", "local.steps=2", "--workers", "1"],
+    "compare": ["--rounds", "1", "--set", "local.steps=2", "--workers", "1"],
     "sweep": ["--rounds", "1", "--seeds", "1", "--workers", "1"],
-    "attack": ["--victims", "1", "--iterations", "2"],
+    "attack": ["--victims", "1", "--iterations", "2", "--workers", "1"],
     "reproduce": ["--no-training"],
     "audit": [
         *("--canaries", "20", "--set", "data.clients=20", "--set", "cohort.size=20", "--set", "local.steps=2"),
+        *("--workers", "1"),
         *("--confidence", "0.999999"),  # at the usual 0.95 chance alone calls a sound method broken now and then
     ],
 }
@@ -115,8 +117,9 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
     return run
 
 
-def script(words: list[str]) -> str:
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=600, check=False)
+def script(words: list[str], before: Callable[[], None] | None = None) -> str:
+    command = [sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, preexec_fn=before)
     check(shlex.join(words), done.returncode, done.stderr)
     return done.stdout + done.stderr
 
@@ -145,7 +148,7 @@ def test_every_block_says_what_it_is() -> None:
 @pytest.mark.parametrize(("name", "code"), named_blocks("python"), ids=[name for name, _ in named_blocks("python")])
 def test_every_python_block_runs_as_a_script(name: str, code: str, call: Call) -> None:
     Path("block.py").write_text(code)
-    call(["python", "block.py"])
+    script(["block.py"], None if name.startswith("README.md") else use_one_core)
 
 
 @pytest.mark.parametrize(("name", "code"), named_blocks("toml"), ids=[name for name, _ in named_blocks("toml")])

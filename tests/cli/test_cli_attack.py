@@ -1,4 +1,4 @@
-"""`fedveil attack` as a person uses it: through processes, in a temporary directory."""
+"""`fedveil attack` as a person uses it, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -8,60 +8,46 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-CANCER = ["--set", "data.name=cancer", "--victims", "3", "--iterations", "5"]
+ONE = ["--workers", "1"]
+CANCER = ["--set", "data.name=cancer", "--victims", "3", "--iterations", "5", *ONE]
 
 
-def fedveil(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fedveil.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
-
-
-def test_attack_prints_one_json_object_and_draws(tmp_path: Path) -> None:
-    done = fedveil("attack", "fedavg", *CANCER, "--json", "--out", "stolen.png", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+def test_attack_prints_one_json_object_and_draws(call: Any) -> None:
+    code, out, err = call("attack", "fedavg", *CANCER, "--json", "--out", "stolen.png")
+    assert code == 0, err
+    told = json.loads(out)
     assert told["method"] == "fedavg"
     assert told["success_rate"] == 1
     assert told["rmse"] < 0.01
     assert len(told["per_victim"]) == 3
-    assert (tmp_path / "stolen.png").stat().st_size > 1000
+    assert Path("stolen.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("view", ["on_device", "server"])
-def test_attack_says_in_words_what_fed_cdp_hides(view: str, tmp_path: Path) -> None:
-    done = fedveil("attack", "fed-cdp", "--view", view, *CANCER, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "success         0%" in done.stdout
-    assert "a constant guess" in done.stdout
+def test_attack_says_in_words_what_fed_cdp_hides(view: str, call: Any) -> None:
+    code, out, err = call("attack", "fed-cdp", "--view", view, *CANCER)
+    assert code == 0, err
+    assert "success         0%" in out
+    assert "a constant guess" in out
 
 
-def test_a_finished_run_is_attacked(tmp_path: Path) -> None:
-    trained = fedveil(
-        "run",
-        "fedavg",
-        "--set",
-        "data.name=cancer",
-        "--set",
-        "local.steps=3",
-        "--rounds",
-        "1",
-        "--out",
-        "r",
-        cwd=tmp_path,
-    )
-    assert trained.returncode == 0, trained.stderr
-    done = fedveil("attack", "r", "--view", "client", "--victims", "2", "--iterations", "2", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["facts"]["records_per_victim"] == 12
+def test_a_finished_run_is_attacked(call: Any) -> None:
+    training = ["--set", "data.name=cancer", "--set", "local.steps=3", "--rounds", "1", "--workers", "1"]
+    code, _, err = call("run", "fedavg", *training, "--out", "r")
+    assert code == 0, err
+    code, out, err = call("attack", "r", "--view", "client", "--victims", "2", "--iterations", "2", "--json", *ONE)
+    assert code == 0, err
+    assert json.loads(out)["facts"]["records_per_victim"] == 12
 
 
-def test_what_can_not_be_attacked_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    done = fedveil("attack", "fedavg", "--set", "data.name=cancer", "--victims", "101", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == "fedveil: --victims: there are 100 clients, not 101; see data.clients\n"
+def test_what_can_not_be_attacked_is_one_line_and_exit_code_2(call: Any) -> None:
+    code, _, err = call("attack", "fedavg", "--set", "data.name=cancer", "--victims", "101")
+    assert code == 2
+    assert err == "fedveil: --victims: there are 100 clients, not 101; see data.clients\n"
 
 
 def test_ctrl_c_ends_an_attack_with_130(tmp_path: Path) -> None:

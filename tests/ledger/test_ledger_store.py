@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +22,8 @@ from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
 from fedveil.ledger.store import Ledger, LedgerRound, Pin
 from fedveil.runs.account import account
 from fedveil.runs.run import resume, run
+
+SMALL = {"data.name": "cancer", "data.clients": 10, "cohort.size": 4, "local.steps": 4}
 
 
 def declaration(bound: float = 4.0) -> Declaration:
@@ -292,7 +295,7 @@ def test_a_cohort_that_cannot_be_read_stops_the_run(filled: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["emptied", "deleted", "of another run"])
 def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(damage: str, tmp_path: Path) -> None:
-    run("fed-cdp", {"data.name": "cancer"}, rounds=2, out=tmp_path / "run", workers=1)
+    run("fed-cdp", SMALL, rounds=2, out=tmp_path / "run", workers=1)
     (tmp_path / "run/result.json").unlink()
     ledger = tmp_path / "run/ledger.sqlite"
     ledger.unlink()
@@ -301,7 +304,7 @@ def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(dam
     elif damage == "of another run":
         with Ledger(ledger) as other:
             other.charge(0, [1], [])
-    for again in (account, resume):
+    for again in (account, partial(resume, workers=1)):
         with pytest.raises(FedveilError, match="ledger"):
             again(tmp_path / "run")
 
@@ -335,7 +338,7 @@ def test_a_ledger_is_held_to_the_spec_of_its_first_opening(path: Path) -> None:
 
 
 def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None:
-    run("fed-cdp", {"data.name": "cancer"}, rounds=2, out=tmp_path / "run", workers=1)
+    run("fed-cdp", SMALL, rounds=2, out=tmp_path / "run", workers=1)
     before = account(tmp_path / "run").spent
     assert before is not None
     spec = tmp_path / "run/spec.toml"
@@ -343,7 +346,7 @@ def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None
     spec.write_text(written.replace("sigma = 6.0", "sigma = 60.0"))
     assert spec.read_text() != written
     (tmp_path / "run/result.json").unlink()
-    for again in (account, resume):
+    for again in (account, partial(resume, workers=1)):
         with pytest.raises(FedveilError, match="the spec was changed after the run began"):
             again(tmp_path / "run")
     spec.write_text(written)

@@ -130,15 +130,16 @@ def test_the_same_seed_gives_the_same_model_for_every_chunk(
     assert len(made[0]) > 2 or method != "prifedsync"
 
 
-@pytest.mark.parametrize(
-    "method", [name if name == "prifedsync" else pytest.param(name, marks=pytest.mark.slow) for name in ZOO]
-)
+DIVISIONS = [("prifedsync", 2, 2)]
+DIVISIONS += [pytest.param(name, *how, marks=pytest.mark.slow) for name in ZOO for how in ((2, None), (3, 2))]
+
+
+@pytest.mark.parametrize(("method", "workers", "chunk"), DIVISIONS)
 def test_the_same_seed_gives_the_same_model_for_every_number_of_workers(
-    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
+    method: str, workers: int, chunk: int | None, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
-    divisions = ((1, None), (2, None), (3, 2))
-    made = [everything_made(method, tiny, blobs, tmp_path / str(w), workers=w, chunk=c) for w, c in divisions]
-    assert made[0] == made[1] == made[2]
+    alone = everything_made(method, tiny, blobs, tmp_path / "alone", workers=1)
+    assert everything_made(method, tiny, blobs, tmp_path / "divided", workers=workers, chunk=chunk) == alone
 
 
 def test_another_seed_and_no_seed_give_other_models(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
@@ -522,12 +523,12 @@ def test_receipts_of_two_places_belong_to_their_clients_also_where_a_tile_is_pad
     assert sorted(found) == sorted(wanted)
 
 
-@pytest.mark.parametrize("method", ["fed-cdp", "fed-sdp", "prifedsync"])
+@pytest.mark.parametrize(("method", "workers"), [("fed-cdp", 1), ("fed-sdp", 2), ("prifedsync", 1)])
 def test_a_runtime_of_ones_own_ends_with_the_bits_of_the_local_one(
-    method: str, tiny: Settings, blobs: Dataset, tmp_path: Path
+    method: str, workers: int, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
     settings = tiny_of(method, tiny)
-    local = run(method, settings, out=tmp_path / "local", workers=2, chunk=3, dataset=blobs)
+    local = run(method, settings, out=tmp_path / "local", workers=workers, chunk=3, dataset=blobs)
     notes = Noted(one_by_one)
     own = run(method, settings, out=tmp_path / "own", runtime=notes, dataset=blobs)
     assert (len(notes.jobs), notes.open) == (1, 0)
