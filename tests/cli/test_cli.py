@@ -195,7 +195,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", *CANCER, "--set", "model.name=resnet"], "there is no model 'resnet'"),
     (["run", *CANCER, "--set", "model.name=cnn"], "needs images"),
     (["run", *CANCER, "--set", "model.options.width=3"], "model.options"),
-    (["run", *CANCER, "--workers", "0"], "workers must be at least 1"),
+    (["run", *CANCER, "--workers", "0"], "workers: must be at least 1"),
     (["run", *CANCER, "--workers", "100000"], "workers: 100000 are too many here; at most "),
     (["run", "--set", "data.name=atlantis"], "unknown data set 'atlantis'"),
     (["resume", "."], "not a run directory"),

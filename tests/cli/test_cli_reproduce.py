@@ -51,7 +51,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["fed-cdp-table-9"], "there is no reproduction 'fed-cdp-table-9'; there are fed-cdp-table-1, fed-cdp-table-2"),
     (["fed-cdp-table-3", "--only", "nobody"], "--only: nobody: nothing has that name"),
     (["fed-cdp-table-3", "--seeds", "0"], "--seeds: must be at least 1, not 0"),
-    (["fed-cdp-table-3", "--only", "*/cancer", "--workers", "0"], "workers must be at least 1"),
+    (["fed-cdp-table-3", "--only", "*/cancer", "--workers", "0"], "workers: must be at least 1"),
     (["fed-cdp-table-3", "--only", "*/cancer", "--out", "/dev/null/here"], "Not a directory"),
     (["fed-cdp-table-3", "--page", "."], "--page: . is a directory; give the name of a file that ends in .md"),
     (["fed-cdp-table-3", "--page", "table.png"], "--page: table.png must end in .md"),

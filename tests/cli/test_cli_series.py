@@ -93,7 +93,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["compare", "fedavg", "--seeds", "2", "--seed", "1"], "--seed and --seeds: give one of them"),
     (["compare", "fedavg", *SMALL, "--set", "cohort.size=500"], "there are only 100"),
     (["compare", "fedavg", *SMALL, "--view", "nobody"], "Invalid value for '--view'"),
-    (["compare", "fedavg", *SMALL, "--workers", "0"], "workers must be at least 1"),
+    (["compare", "fedavg", *SMALL, "--workers", "0"], "workers: must be at least 1"),
     (["compare", "fedavg", *SMALL, "--out", "/dev/null/here"], "Not a directory"),
     (["sweep", "--over", "example.sgima=1,2", "--out", "x"], "did you mean sigma?"),
     (["sweep", "--over", "example.sigma=", "--out", "x"], "without empty values"),

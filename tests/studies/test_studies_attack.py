@@ -94,7 +94,7 @@ def test_parts_of_an_attack_can_be_changed(pictures: Dataset) -> None:
         ({"attack": "cpl", "changes": {"seed": "odd"}}, r"attack\.seed: kind must be one of patterned"),
         ({"iterations": 0}, "iterations: must be at least 1"),
         ({"looks": 0}, "looks: must be at least 1"),
-        ({"workers": 0}, "workers must be at least 1"),
+        ({"workers": 0}, "workers: must be at least 1"),
         ({"threshold": 0.0}, "threshold: must be above 0"),
     ],
 )

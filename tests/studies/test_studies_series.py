@@ -161,7 +161,7 @@ def test_the_number_of_runs_and_of_seeds_is_bounded() -> None:
     check_size(1000, None)
     with pytest.raises(FedveilError, match="1,001 runs are more than the 1,000"):
         check_size(1001, None)
-    with pytest.raises(FedveilError, match="workers must be at least 1"):
+    with pytest.raises(FedveilError, match="workers: must be at least 1"):
         check_size(1, 0)
     assert count_seeds(3) == (1, 2, 3)
     with pytest.raises(FedveilError, match="seeds: must be at least 1, not 0"):

@@ -101,7 +101,7 @@ MISTAKES: list[tuple[list[Axis], dict[str, Any], str]] = [
     ([Axis("example.sigma", (1, -1))], {}, "must not be negative"),
     ([Axis("example.sigma", (1, 2))], {"seeds": 0}, "seeds: must be at least 1"),
     ([Axis("example.sigma", (1, 2))], {"seeds": 501}, "1,002 runs are more than the 1,000"),
-    ([Axis("example.sigma", (1, 2))], {"workers": 0}, "workers must be at least 1"),
+    ([Axis("example.sigma", (1, 2))], {"workers": 0}, "workers: must be at least 1"),
     ([Axis("cohort.size", (4, 400))], {}, "there are only 10"),
 ]
 
