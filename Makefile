@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 install: $(STAMP)
 
 # pip compiles on one core, the tests of the dependencies too, which takes half of the time; here all cores do the rest.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt setup.py src/fedveil/native/kernels.c
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
