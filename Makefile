@@ -37,6 +37,7 @@ docs: install
 
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
+	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/steps.py
 	$(BIN)/fedveil data fetch mnist
 	$(BIN)/python benchmarks/attacks.py

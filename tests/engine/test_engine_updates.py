@@ -17,7 +17,7 @@ from fedveil.engine.updates import Sent, sanitised, update_norms
 from fedveil.mechanisms.adaptive import Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
-from fedveil.mechanisms.noise import CELLS, NoiseSource
+from fedveil.mechanisms.noise import STD_CELLS, NoiseSource
 from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.method import Method
 from fedveil.parts.compression import Prune
@@ -188,4 +188,4 @@ def test_the_addresses_of_clients_are_their_own() -> None:
     sent = send(method(Constant(1.0), sigma=1.0), torch.zeros(len(CLIENTS), LAYOUT.size)).updates
     for client, update in zip(CLIENTS, sent, strict=True):
         drawn = NoiseSource(streams).integers(Purpose.UPLOAD_NOISE, [Address(0, client)], LAYOUT.size)
-        torch.testing.assert_close(update, drawn[0].float() / CELLS)
+        torch.testing.assert_close(update, drawn[0].float() / STD_CELLS)

@@ -14,7 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from fedveil.core.streams import Address, Purpose, Streams
-from fedveil.mechanisms.noise import CELLS, NoiseSource, grid_width
+from fedveil.mechanisms.noise import STD_CELLS, NoiseSource, grid_width
 
 SIZES = [1, 2, 3, 63, 64, 65, 127, 128, 129, 1000, 1023]
 
@@ -33,7 +33,7 @@ def draw(addresses: list[Address], size: int, seed: int = 1, purpose: Purpose = 
 
 @pytest.fixture(scope="module")
 def sample() -> np.ndarray:
-    return draw(clients(8), 125_000).numpy() / CELLS
+    return draw(clients(8), 125_000).numpy() / STD_CELLS
 
 
 def test_the_first_four_moments_are_those_of_a_standard_normal(sample: np.ndarray) -> None:

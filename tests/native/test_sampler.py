@@ -17,7 +17,7 @@ from scipy import stats
 
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import exact, sampler, twin
-from fedveil.native.exact import KNOT, SCALE, acceptance, resolve
+from fedveil.native.exact import CELLS_PER_STD, KNOT, acceptance, decide
 from fedveil.native.sampler import MOST_DRAWS, WAYS, Sampler, Way
 from fedveil.native.tables import COEFFICIENTS, DEGREE, ENDS, FIRST, FIXED_BITS, KNOT_BITS
 
@@ -88,10 +88,10 @@ def test_nothing_is_drawn_for_nobody() -> None:
 
 
 def check_distribution(count: int, way: Way) -> None:
-    edges = np.rint(stats.norm.ppf(np.arange(1, 1024) / 1024) * SCALE).astype(np.int64)
-    expected = np.diff(np.concatenate([[0], stats.norm.cdf((edges - 0.5) / SCALE), [1]]))
+    edges = np.rint(stats.norm.ppf(np.arange(1, 1024) / 1024) * CELLS_PER_STD).astype(np.int64)
+    expected = np.diff(np.concatenate([[0], stats.norm.cdf((edges - 0.5) / CELLS_PER_STD), [1]]))
     between = np.arange(-110, 110)[:, None] * KNOT + np.arange(257)[None, :] * (KNOT // 256)
-    position = np.diff(stats.norm.cdf((between - 0.5) / SCALE), axis=1).sum(axis=0)
+    position = np.diff(stats.norm.cdf((between - 0.5) / CELLS_PER_STD), axis=1).sum(axis=0)
     seen, low, places, moments = np.zeros(1024), np.zeros(256), np.zeros(256), np.zeros(4)
     block = 1 << 20
     for number in range(count // block):
@@ -99,7 +99,7 @@ def check_distribution(count: int, way: Way) -> None:
         seen += np.bincount(np.searchsorted(edges, values, "right"), minlength=1024)
         low += np.bincount(values & 255, minlength=256)
         places += np.bincount((values & (KNOT - 1)) >> (KNOT_BITS - 8), minlength=256)
-        scaled = values / SCALE
+        scaled = values / CELLS_PER_STD
         moments += [np.sum(scaled**power) for power in (1, 2, 3, 4)]
     for counts, share in ((seen, expected), (low, np.full(256, 1 / 256)), (places, position)):
         assert stats.chisquare(counts, share * counts.sum()).pvalue > 1e-4
@@ -122,12 +122,12 @@ def test_accepted_proposals_are_distributed_as_what_hats_leave() -> None:
     """The rare path by itself: two million proposals."""
     words = np.empty((2_000_000, 4), np.uint32)
     Streams.from_seed(3).fill(PURPOSE, Address(), words.reshape(-1), 0)
-    values, accepted = twin.proposals(words, lambda number, block: resolve(block, lambda more: b""))
+    values, accepted = twin.proposals(words, lambda number, block: decide(block, lambda more: b""))
     parts = 4  # of a bin
     counts = np.bincount((values[accepted].astype(np.int64) - FIRST * KNOT) // (KNOT // parts), minlength=192 * parts)
     starts = (np.arange(FIRST * parts, -FIRST * parts) * (KNOT // parts)).tolist()
     edges = np.array([*starts, -FIRST * KNOT])
-    gaussian = np.diff(stats.norm.cdf((edges - 0.5) / SCALE))
+    gaussian = np.diff(stats.norm.cdf((edges - 0.5) / CELLS_PER_STD))
     step = KNOT // parts
     covered = np.array(
         [float(exact.hats(start) + exact.hats(start + step - 1)) / 2 * step for start in starts], dtype=float
@@ -157,13 +157,13 @@ def test_a_tie_is_decided_by_further_bits(bin_: int) -> None:
     def more(value: int) -> Callable[[int], bytes]:
         return lambda number: asked.append(number) or value.to_bytes(64, "little")  # type: ignore[func-returns-value]
 
-    assert resolve(proposal(bin_, 777, first), more(0)) == n
-    assert resolve(proposal(bin_, 777, first), more((1 << 512) - 1)) is None
-    assert resolve(proposal(bin_, 777, first), more(rest - 2)) == n
-    assert resolve(proposal(bin_, 777, first), more(min(high % (1 << 512) + 1, (1 << 512) - 1))) is None
+    assert decide(proposal(bin_, 777, first), more(0)) == n
+    assert decide(proposal(bin_, 777, first), more((1 << 512) - 1)) is None
+    assert decide(proposal(bin_, 777, first), more(rest - 2)) == n
+    assert decide(proposal(bin_, 777, first), more(min(high % (1 << 512) + 1, (1 << 512) - 1))) is None
     assert asked == [0, 0, 0, 0]
-    assert resolve(proposal(bin_, 777, first + 1), more(0)) is None
-    assert resolve(proposal(bin_, 777, first - 1), more((1 << 512) - 1)) == n
+    assert decide(proposal(bin_, 777, first + 1), more(0)) is None
+    assert decide(proposal(bin_, 777, first - 1), more((1 << 512) - 1)) == n
     assert asked == [0, 0, 0, 0]  # these needed no more bits
 
 
@@ -172,19 +172,19 @@ def test_a_tie_of_576_bits_asks_once_more() -> None:
     low, _ = acceptance(bin_, n, 64 + 1024)
     first, rest = divmod(low, 1 << 1024)
     pieces = [(rest >> 512).to_bytes(64, "little"), bytes(64)]
-    assert resolve(proposal(bin_, 9, first), lambda number: pieces[number]) == n
+    assert decide(proposal(bin_, 9, first), lambda number: pieces[number]) == n
 
 
 def test_what_is_beyond_the_bins_is_decided_exactly() -> None:
-    n = 13 * SCALE
+    n = 13 * CELLS_PER_STD
     block = struct.pack("<IiQ", ENDS[-1], n, 0)
     low, _ = acceptance(None, n, 64 + 512)
     assert low > 0
-    assert resolve(block, lambda number: bytes(64)) == n
-    assert resolve(block, lambda number: b"\xff" * 64) is None
-    assert resolve(struct.pack("<IiQ", ENDS[-1], 5, 0), lambda number: bytes(64)) is None  # near: others propose it
+    assert decide(block, lambda number: bytes(64)) == n
+    assert decide(block, lambda number: b"\xff" * 64) is None
+    assert decide(struct.pack("<IiQ", ENDS[-1], 5, 0), lambda number: bytes(64)) is None  # near: others propose it
     if ENDS[-1] + 1 < 2**32:
-        assert resolve(struct.pack("<IiQ", ENDS[-1] + 1, n, 0), lambda number: bytes(64)) is None
+        assert decide(struct.pack("<IiQ", ENDS[-1] + 1, n, 0), lambda number: bytes(64)) is None
 
 
 @pytest.mark.parametrize("room", [2**30, 2**34])
@@ -194,8 +194,8 @@ def test_every_way_asks_for_the_same_decisions(room: int, monkeypatch: pytest.Mo
     expected = draw(Way.TWIN, [address], size)
     monkeypatch.setattr(twin, "ROOM", room)
     asked: list[int] = []
-    original = sampler.resolve
-    monkeypatch.setattr(sampler, "resolve", lambda *a: asked.append(1) or original(*a))  # type: ignore[func-returns-value]
+    original = sampler.decide
+    monkeypatch.setattr(sampler, "decide", lambda *a: asked.append(1) or original(*a))  # type: ignore[func-returns-value]
     assert np.array_equal(draw(Way.TWIN, [address], size), expected)
     assert asked
 
@@ -219,7 +219,7 @@ def a_tie(address: Address) -> Iterator[bytes]:
 @pytest.mark.parametrize("answer", [12345, -(2**31), 2**31 - 1, None])
 def test_the_kernel_asks_python_and_takes_its_answer(answer: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
-    monkeypatch.setattr(sampler, "resolve", lambda block, more: asked.append(block) or answer)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(sampler, "decide", lambda block, more: asked.append(block) or answer)  # type: ignore[func-returns-value]
     words, out = np.empty(40_000, np.uint32), np.empty(20_000, np.int32)
     Streams.from_seed(1).fill(PURPOSE, Address(7), words)
     first = twin.sample(words, out)[0]
@@ -234,7 +234,7 @@ def test_an_error_in_python_comes_out_of_the_kernel(monkeypatch: pytest.MonkeyPa
     def broken(block: bytes, more: object) -> int | None:
         raise RuntimeError("no answer")
 
-    monkeypatch.setattr(sampler, "resolve", broken)
+    monkeypatch.setattr(sampler, "decide", broken)
     with a_tie(Address(7)), pytest.raises(RuntimeError, match="no answer"):
         draw(Way.VECTOR, [Address(7)], 20_000)
 

@@ -13,10 +13,10 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+from make_tables import make, text
 from mpmath import iv, mp
 
-from fedveil.native.exact import KNOT, SCALE, acceptance, cell, hats
-from fedveil.native.make_tables import make, text
+from fedveil.native.exact import CELLS_PER_STD, KNOT, acceptance, cell, hats
 from fedveil.native.tables import (
     ALIAS,
     BINS,
@@ -78,7 +78,7 @@ def missing(low: int, high: int) -> object:
     The cell's probability as a function of its middle x is (φ * box)(x); a Taylor expansion of w/S·φ around the piece's
     middle, with the remainder and the box bounded, minus the hats, which are linear in a bin.
     """
-    middle, reach = iv.mpf(low + high) / 2 / SCALE, iv.mpf(high - low + 1) / 2 / SCALE
+    middle, reach = iv.mpf(low + high) / 2 / CELLS_PER_STD, iv.mpf(high - low + 1) / 2 / CELLS_PER_STD
     offset = reach * iv.mpf([-1, 1])
     density = iv.exp(-middle * middle / 2) / iv.sqrt(2 * iv.pi)
     # φ(middle + t) = φ(middle)·exp(−middle·t − t²/2): the exponent is small, so intervals stay tight.
@@ -86,15 +86,15 @@ def missing(low: int, high: int) -> object:
     left, right = (hats(bin_ * KNOT), hats((bin_ + 1) * KNOT))
     slope = (iv.mpf(right.numerator) / right.denominator - iv.mpf(left.numerator) / left.denominator) / width
     at_middle = iv.mpf(left.numerator) / left.denominator + slope * (iv.mpf(low + high) / 2 - bin_ * KNOT)
-    first = -middle * density / SCALE - slope * SCALE  # the derivative at the middle of (cell − hats)
-    curve = iv.mpf([-1, 1]) * _second_derivative(middle, reach) / SCALE * reach * reach / 2
-    box = iv.mpf([-1, 1]) * _second_derivative(middle, reach) / SCALE / (24 * iv.mpf(SCALE) ** 2)
-    return (density / SCALE - at_middle + first * offset + curve + box) * width
+    first = -middle * density / CELLS_PER_STD - slope * CELLS_PER_STD  # the derivative at the middle of (cell − hats)
+    curve = iv.mpf([-1, 1]) * _second_derivative(middle, reach) / CELLS_PER_STD * reach * reach / 2
+    box = iv.mpf([-1, 1]) * _second_derivative(middle, reach) / CELLS_PER_STD / (24 * iv.mpf(CELLS_PER_STD) ** 2)
+    return (density / CELLS_PER_STD - at_middle + first * offset + curve + box) * width
 
 
 def _second_derivative(middle: object, reach: object) -> object:
     """A bound of |φ″| = |x² − 1|·φ near a point."""
-    near = middle + (reach + iv.mpf(1) / SCALE) * iv.mpf([-1, 1])
+    near = middle + (reach + iv.mpf(1) / CELLS_PER_STD) * iv.mpf([-1, 1])
     return abs(near * near - 1) * iv.exp(-near * near / 2) / iv.sqrt(2 * iv.pi)
 
 
@@ -115,16 +115,16 @@ def test_what_hats_leave_of_every_cell_is_a_probability_that_its_bin_can_propose
 @pytest.mark.parametrize("bin_", range(BINS))
 def test_the_polynomial_in_whole_numbers_is_never_further_off_than_its_room(bin_: int) -> None:
     """Exact Taylor coefficients against the stored ones, plus what the rounding of Horner's scheme can add."""
-    half, width = iv.mpf(KNOT) / (2 * SCALE), iv.mpf(ENDS[bin_ + 1] - ENDS[bin_])
+    half, width = iv.mpf(KNOT) / (2 * CELLS_PER_STD), iv.mpf(ENDS[bin_ + 1] - ENDS[bin_])
     scale = iv.mpf(KNOT) / (width * UNIT) * (1 << UNIT_BITS) * (1 << FIXED_BITS)
-    centre = (iv.mpf(2 * (FIRST + bin_) + 1) / 2) * KNOT / SCALE
+    centre = (iv.mpf(2 * (FIRST + bin_) + 1) / 2) * KNOT / CELLS_PER_STD
     density = iv.exp(-centre * centre / 2) / iv.sqrt(2 * iv.pi)
     hermite = [iv.mpf(1), centre]
     while len(hermite) < DEGREE + 12:
         hermite.append(centre * hermite[-1] - (len(hermite) - 1) * hermite[-2])
-    box = [iv.mpf(1) / 2 ** (2 * j) / mp.factorial(2 * j + 1) / iv.mpf(SCALE) ** (2 * j) for j in range(3)]
+    box = [iv.mpf(1) / 2 ** (2 * j) / mp.factorial(2 * j + 1) / iv.mpf(CELLS_PER_STD) ** (2 * j) for j in range(3)]
     # The k-th derivative of φ * box is Σ_j box_j·φ^(k + 2j); the rest of both series is far below one unit.
-    derivative = lambda k: sum((-1) ** k * box[j] * hermite[k + 2 * j] for j in range(3)) * density / SCALE  # noqa: E731
+    derivative = lambda k: sum((-1) ** k * box[j] * hermite[k + 2 * j] for j in range(3)) * density / CELLS_PER_STD  # noqa: E731
     error, stored = iv.mpf(0), COEFFICIENTS[bin_]
     left, right = (hats((FIRST + bin_ + side) * KNOT) for side in (0, 1))
     for k in range(DEGREE + 6):
@@ -135,7 +135,7 @@ def test_the_polynomial_in_whole_numbers_is_never_further_off_than_its_room(bin_
         error += abs(exact * scale - (stored[k] if k <= DEGREE else 0))
     k = DEGREE + 6
     nearest = max(abs(centre.mid) - half.mid, 0)
-    tail = iv.mpf("1.0865") * iv.sqrt(mp.factorial(k)) * iv.exp(-(iv.mpf(nearest) ** 2) / 4) / SCALE
+    tail = iv.mpf("1.0865") * iv.sqrt(mp.factorial(k)) * iv.exp(-(iv.mpf(nearest) ** 2) / 4) / CELLS_PER_STD
     error += 2 * abs(tail * half**k / mp.factorial(k) * scale)
     assert (error + DEGREE + 2).b < ROOM  # every shift rounds down by less than one; one more for the series
 
@@ -149,7 +149,7 @@ def test_no_product_of_the_polynomial_leaves_64_bits() -> None:
 def test_a_cells_probability_is_that_of_the_gaussian(n: int) -> None:
     with mp.workprec(300):
         side = 1 if n < 0 else -1
-        edges = [mp.ncdf(side * (mp.mpf(n) + shift) / SCALE) for shift in (mp.mpf(-1) / 2, mp.mpf(1) / 2)]
+        edges = [mp.ncdf(side * (mp.mpf(n) + shift) / CELLS_PER_STD) for shift in (mp.mpf(-1) / 2, mp.mpf(1) / 2)]
         expected = abs(edges[1] - edges[0])
         iv.prec = 260
         found = cell(n, terms=6)
@@ -169,7 +169,7 @@ def test_acceptance_gets_as_sharp_as_asked(bin_: int) -> None:
     assert Fraction(fine[1], 2**576) <= Fraction(coarse[1], 2**64)
 
 
-@pytest.mark.parametrize("n", [96 * KNOT, -96 * KNOT - 1, 2**31 - 1, -(2**31), 40 * SCALE])
+@pytest.mark.parametrize("n", [96 * KNOT, -96 * KNOT - 1, 2**31 - 1, -(2**31), 40 * CELLS_PER_STD])
 def test_what_is_far_out_is_a_probability_too(n: int) -> None:
     low, high = acceptance(None, n, 64 + 512 * 40)
     assert 0 <= low <= high < 2 ** (64 + 512 * 40)

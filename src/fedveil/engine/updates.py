@@ -14,7 +14,7 @@ from fedveil.core.types import Declaration, Receipt
 from fedveil.engine.general import group_norms
 from fedveil.engine.receipts import as_declared
 from fedveil.mechanisms.arithmetic import DOUBLE, margin
-from fedveil.mechanisms.gaussian import GaussianRound, cells
+from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import ONE_UPDATE, Method
 
@@ -86,7 +86,7 @@ def _noised(
     exact = did.adds_up and did.sum_std > 0
     return Sent(
         updates=noisy.to(updates.dtype),
-        cells=cells(noisy, did.sum_std) if exact else None,
+        cells=whole_cells(noisy, did.sum_std) if exact else None,
         reports=reports,
         receipts=_receipts(did, round, clients, noisy - before),
     )

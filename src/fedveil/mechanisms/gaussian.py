@@ -145,7 +145,7 @@ class GaussianRound:
         source.add(Purpose.ROW_NOISE, addresses, noisy, self.row_std)
         noisy = noisy.view(count, batch, size)
         rows.copy_(noisy)
-        return cells(noisy, self.row_std).sum(dim=1).mul_(grid_width(self.row_std))
+        return whole_cells(noisy, self.row_std).sum(dim=1).mul_(grid_width(self.row_std))
 
     def report(self, lengths: Tensor) -> Tensor | None:
         """The norms' reports `[K, width]`, still without noise; None in rounds that report nothing."""
@@ -157,6 +157,6 @@ class GaussianRound:
         source.add(Purpose.REPORT_NOISE, addresses, reports, self.reporter.std)
 
 
-def cells(noisy: Tensor, std: float) -> Tensor:
+def whole_cells(noisy: Tensor, std: float) -> Tensor:
     """The integers behind values `noisy` that were noised in double precision."""
     return (noisy / grid_width(std)).round_()

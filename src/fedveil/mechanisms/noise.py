@@ -18,13 +18,13 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native.sampler import WAYS, Sampler, Way
 from fedveil.native.tables import SCALE_BITS
 
-CELLS = 1 << SCALE_BITS
+STD_CELLS = 1 << SCALE_BITS
 """Cells of the grid in one standard deviation."""
 
 
 def grid_width(std: float) -> float:
     """g for noise of a standard deviation."""
-    return std / CELLS
+    return std / STD_CELLS
 
 
 class NoiseSource:

@@ -15,7 +15,7 @@ from mpmath import iv, mp
 
 from fedveil.native.tables import ENDS, FIRST, HATS, KNOT_BITS, SCALE_BITS, UNIT, UNIT_BITS, WEIGHT_BITS
 
-KNOT, SCALE = 1 << KNOT_BITS, 1 << SCALE_BITS
+KNOT, CELLS_PER_STD = 1 << KNOT_BITS, 1 << SCALE_BITS
 BITS_MORE = 512
 
 _CRAMER = "1.0865"  # |He_k(x)| ≤ 1.0865·sqrt(k!)·exp(x²/4) (Abramowitz and Stegun 22.14.17)
@@ -27,8 +27,8 @@ def cell(n: int, terms: int) -> Any:
     φ(x + s) = φ(x)·Σ (−1)^k·He_k(x)·s^k/k!; odd powers cancel over a symmetric cell. What is left out after `terms`
     even powers is bounded by Taylor's remainder with Cramér's bound.
     """
-    half = iv.mpf(1) / (2 * SCALE)
-    x = iv.mpf(n) / SCALE
+    half = iv.mpf(1) / (2 * CELLS_PER_STD)
+    x = iv.mpf(n) / CELLS_PER_STD
     density = 1 / iv.sqrt(2 * iv.pi)
     before, hermite, power, total = iv.mpf(0), iv.mpf(1), iv.mpf(1), iv.mpf(0)
     for k in range(2 * terms):
@@ -37,7 +37,9 @@ def cell(n: int, terms: int) -> Any:
         before, hermite = hermite, x * hermite - k * before
         power = power * half / (k + 1)
     nearest = max(abs(n) - 1, 0)  # a cell closer to 0 than any point of this one
-    slope = iv.mpf(_CRAMER) * iv.sqrt(iv.mpf(factorial(2 * terms))) * iv.exp(-((iv.mpf(nearest) / SCALE) ** 2) / 4)
+    slope = (
+        iv.mpf(_CRAMER) * iv.sqrt(iv.mpf(factorial(2 * terms))) * iv.exp(-((iv.mpf(nearest) / CELLS_PER_STD) ** 2) / 4)
+    )
     rest = slope * power
     return 2 * half * density * (iv.exp(-x * x / 2) * total + rest * iv.mpf([-1, 1]))
 
@@ -75,7 +77,7 @@ def _precision(bits: int) -> Iterator[None]:
         iv.prec = before
 
 
-def resolve(block: bytes, more: Callable[[int], bytes]) -> int | None:
+def decide(block: bytes, more: Callable[[int], bytes]) -> int | None:
     """What the proposal in a block of 16 random bytes comes to: its value, or None where it is rejected.
 
     A proposal is a uniform real number below the probability of accepting it. As many of its bits are looked at as are

@@ -2,7 +2,7 @@
  *
  * Two ways in. `release` draws its own AES-256 bits, samples and adds; it needs a processor with AVX-512 and VAES
  * (`vectorised`). `sample` and `add` are plain C for every other processor and take random words that were made
- * elsewhere. Decisions that 40 bits can't make are handed to the Python function `resolve`.
+ * elsewhere. Decisions that 40 bits can't make are handed to the Python function `decide`.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -107,7 +107,7 @@ VECTOR static void one_block(const __m128i *keys, uint64_t high, uint64_t low, u
     _mm_storeu_si128((__m128i *)words, _mm_aesenclast_si128(block, keys[ROUNDS]));
 }
 
-typedef struct { const __m128i *keys; uint64_t high, low; uint32_t proposal; PyObject *resolve; Py_ssize_t row; } Stream;
+typedef struct { const __m128i *keys; uint64_t high, low; uint32_t proposal; PyObject *decide; Py_ssize_t row; } Stream;
 
 /* The value of the stream's next accepted proposal; 0 and an exception set where Python failed. */
 VECTOR static int32_t next_accepted(Stream *stream)
@@ -130,7 +130,7 @@ VECTOR static int32_t next_accepted(Stream *stream)
                 continue;
         } else if (words[0] != ends[BINS])
             continue;
-        PyObject *answer = PyObject_CallFunction(stream->resolve, "nIy#", stream->row, (unsigned)number, (char *)words,
+        PyObject *answer = PyObject_CallFunction(stream->decide, "nIy#", stream->row, (unsigned)number, (char *)words,
                                                  (Py_ssize_t)sizeof words);
         if (answer == NULL)
             return 0;
@@ -215,12 +215,12 @@ static int release_row(Stream *stream, char *values, Py_ssize_t item, size_t siz
 }
 
 static int release_rows(const uint8_t *key, const uint32_t *addresses, Py_ssize_t rows, char *values, Py_ssize_t item,
-                        size_t size, double grid, PyObject *resolve)
+                        size_t size, double grid, PyObject *decide)
 {
     __m128i keys[ROUNDS + 1];
     expand_key(key, keys);
     for (Py_ssize_t row = 0; row < rows; row++, addresses += 3) {
-        Stream stream = {keys, (uint64_t)addresses[0] << 32 | addresses[1], (uint64_t)addresses[2] << 32, 0, resolve, row};
+        Stream stream = {keys, (uint64_t)addresses[0] << 32 | addresses[1], (uint64_t)addresses[2] << 32, 0, decide, row};
         if (release_row(&stream, values + row * size * item, item, size, grid) < 0)
             return -1;
     }
@@ -229,7 +229,7 @@ static int release_rows(const uint8_t *key, const uint32_t *addresses, Py_ssize_
 #else
 static int vectorised(void) { return 0; }
 static int release_rows(const uint8_t *key, const uint32_t *addresses, Py_ssize_t rows, char *values, Py_ssize_t item,
-                        size_t size, double grid, PyObject *resolve)
+                        size_t size, double grid, PyObject *decide)
 {
     PyErr_SetString(PyExc_RuntimeError, "this processor has no vector path");
     return -1;
@@ -260,13 +260,13 @@ static PyObject *py_configure(PyObject *self, PyObject *arguments)
 
 static PyObject *py_vectorised(PyObject *self, PyObject *nothing) { return PyBool_FromLong(vectorised()); }
 
-/* release(key, addresses u32[K, 3], values f32|f64|i32 [K, P], grid, resolve) */
+/* release(key, addresses u32[K, 3], values f32|f64|i32 [K, P], grid, decide) */
 static PyObject *py_release(PyObject *self, PyObject *arguments)
 {
     Py_buffer key, addresses, values;
     double grid;
-    PyObject *resolve;
-    if (!PyArg_ParseTuple(arguments, "y*y*w*dO", &key, &addresses, &values, &grid, &resolve))
+    PyObject *decide;
+    if (!PyArg_ParseTuple(arguments, "y*y*w*dO", &key, &addresses, &values, &grid, &decide))
         return NULL;
     Py_ssize_t rows = addresses.len / 12, item = values.itemsize;
     int fits = key.len == 32 && rows > 0 && addresses.len == rows * 12 && values.len % (rows * item) == 0 &&
@@ -274,7 +274,7 @@ static PyObject *py_release(PyObject *self, PyObject *arguments)
     int failed = 1;
     if (fits)
         failed = release_rows(key.buf, addresses.buf, rows, values.buf, item, (size_t)(values.len / item / rows), grid,
-                              resolve) < 0;
+                              decide) < 0;
     PyBuffer_Release(&key), PyBuffer_Release(&addresses), PyBuffer_Release(&values);
     if (!fits)
         return PyErr_Format(PyExc_ValueError, "key, addresses and values do not fit together");

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import twin
-from fedveil.native.exact import resolve
+from fedveil.native.exact import decide
 from fedveil.native.tables import ALIAS, COEFFICIENTS, ENDS
 
 try:
@@ -69,10 +69,10 @@ class Sampler:
         if self._way is Way.VECTOR:
             where = np.array([(one.round, one.client, one.step) for one in addresses], np.uint32)
 
-            def decide(row: int, number: int, block: bytes) -> int | None:
-                return self._resolve(purpose, addresses[row], number, block)
+            def answer(row: int, number: int, block: bytes) -> int | None:
+                return self._decide(purpose, addresses[row], number, block)
 
-            kernels.release(self._streams.purpose_key(purpose), where, values, grid, decide)
+            kernels.release(self._streams.purpose_key(purpose), where, values, grid, answer)
             return
         together = max(_PIECE // size, 1)
         for first in range(0, len(addresses), together):
@@ -127,11 +127,11 @@ class Sampler:
             self._streams.fill(purpose, addresses[row], blocks[place].reshape(-1), _PROPOSALS + used[row])
         owners = list(pending)
 
-        def decide(number: int, block: bytes) -> int | None:
+        def answer(number: int, block: bytes) -> int | None:
             row = owners[number // many]
-            return self._resolve(purpose, addresses[row], used[row] + number % many, block)
+            return self._decide(purpose, addresses[row], used[row] + number % many, block)
 
-        values, accepted = twin.proposals(blocks.reshape(-1, 4), decide)
+        values, accepted = twin.proposals(blocks.reshape(-1, 4), answer)
         values, accepted = values.reshape(-1, many), accepted.reshape(-1, many)
         left: dict[int, NDArray[np.intp]] = {}
         for place, (row, places) in enumerate(pending.items()):
@@ -142,8 +142,8 @@ class Sampler:
                 left[row] = places[len(numbers) :]
         return left
 
-    def _resolve(self, purpose: Purpose, address: Address, number: int, block: bytes) -> int | None:
-        return resolve(block, lambda more: self._streams.hashed(purpose, address, number, more))
+    def _decide(self, purpose: Purpose, address: Address, number: int, block: bytes) -> int | None:
+        return decide(block, lambda more: self._streams.hashed(purpose, address, number, more))
 
     def _room(self, count: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
         if len(self._noise) < count:

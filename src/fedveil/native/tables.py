@@ -1,4 +1,4 @@
-"""Numbers of the sampler (`twin.py`); made by `make_tables.py`, proved in `tests/native/test_tables.py`."""
+"""Numbers of the sampler (`twin.py`): made by `tests/support/make_tables.py`, proved by `tests/native`."""
 
 # fmt: off
 SCALE_BITS, KNOT_BITS, WEIGHT_BITS, UNIT_BITS, FIXED_BITS = 24, 21, 22, 64, 40

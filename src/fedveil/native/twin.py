@@ -1,4 +1,4 @@
-"""The sampler in NumPy: the same integers as the kernels in C, slower. Integers only, so on any machine.
+"""The sampler in NumPy: the same integers as the kernels in C, slower. Noise only, so on any machine.
 
 A draw takes 64 random bits. Its column of an alias table gives a *knot* (a multiple of w = S/8), and two uniform
 numbers around it give a *hat*: a sum that falls off linearly to the neighbouring knots. Hats of all knots together
@@ -26,7 +26,7 @@ LIMIT = 2.0**50
 """Where sums are cut off, in cells, so that all integers stay exact in double precision."""
 
 Words = NDArray[np.uint32]
-Integers = NDArray[np.int32]
+Noise = NDArray[np.int32]
 Decide = Callable[[int, bytes], int | None]
 """Decides what forty bits can't: a proposal's place and block of 16 bytes give its value, or None if rejected."""
 
@@ -38,7 +38,7 @@ _COEFFICIENTS = np.array(COEFFICIENTS, np.int64).reshape(-1, DEGREE + 1)
 _KNOT = 1 << KNOT_BITS
 
 
-def sample(words: Words, out: Integers) -> NDArray[np.intp]:
+def sample(words: Words, out: Noise) -> NDArray[np.intp]:
     """A draw in `out` `[n]` for every two of the words `[2n]`; the places of those that want a proposal instead."""
     pairs = words.reshape(-1, 2, GROUP)
     first, second = pairs[:, 0].ravel(), pairs[:, 1].ravel()
@@ -52,7 +52,7 @@ def sample(words: Words, out: Integers) -> NDArray[np.intp]:
     return np.flatnonzero(knot == _SLOW)
 
 
-def proposals(blocks: Words, decide: Decide) -> tuple[Integers, NDArray[np.bool_]]:
+def proposals(blocks: Words, decide: Decide) -> tuple[Noise, NDArray[np.bool_]]:
     """The values of the proposals in `blocks` `[m, 4]`, and which of them are accepted."""
     units = blocks[:, 0].astype(np.int64)
     bins = np.searchsorted(_ENDS, units, "right") - 1
@@ -77,7 +77,7 @@ def proposals(blocks: Words, decide: Decide) -> tuple[Integers, NDArray[np.bool_
     return values, accepted
 
 
-def add(values: NDArray[Any], noise: Integers, grid: float) -> None:
+def add(values: NDArray[Any], noise: Noise, grid: float) -> None:
     """(values rounded to the grid + noise)·grid, in place. A value that is not a number becomes the lower limit."""
     cells = values.astype(np.float64) * (1 / grid)
     cells = np.where(cells >= -LIMIT, cells, -LIMIT)

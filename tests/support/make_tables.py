@@ -1,4 +1,4 @@
-"""Finds the numbers of `tables.py`; `python -m fedveil.native.make_tables > src/fedveil/native/tables.py` writes them.
+"""Finds the numbers of `tables.py`; `python tests/support/make_tables.py > src/fedveil/native/tables.py` writes them.
 
 Nothing has to be believed about how they are found: `tests/native/test_tables.py` proves what the sampler needs of the
 numbers that are stored, with interval arithmetic.
@@ -116,7 +116,7 @@ def make() -> dict[str, object]:
 def text(tables: dict[str, object]) -> str:
     """The module `tables.py`."""
     lines = [
-        '"""Numbers of the sampler (`twin.py`); made by `make_tables.py`, proved in `tests/native/test_tables.py`."""',
+        '"""Numbers of the sampler (`twin.py`): made by `tests/support/make_tables.py`, proved by `tests/native`."""',
         "",
         "# fmt: off",
         f"SCALE_BITS, KNOT_BITS, WEIGHT_BITS, UNIT_BITS, FIXED_BITS = "
