@@ -60,7 +60,8 @@ class Sanitiser:
 
     @property
     def noises_rows(self) -> bool:
-        return self._mechanism.noise == "row"
+        """Whether every row gets its own noise, before the rows are added up."""
+        return self._mechanism.each_row
 
     def _some(self, size: int) -> slice:
         """The coordinates that are measured in this step: the next ones in every step, so that all have their turn."""

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from fedveil.config.convert import unstructure
-from fedveil.config.merge import difference
+from fedveil.config.merge import difference, without
 from fedveil.config.spec import DataSpec, ModelSpec, Spec, resolve
 from fedveil.core.errors import ArgumentError
 from fedveil.method import Method
@@ -80,8 +80,11 @@ def run_name(spec: Spec) -> str:
 
 def digest(spec: Spec, **more: Any) -> str:
     """A few letters that tell specs apart. Settings that are left as they are by default do not count."""
-    table = {**spec.to_dict(), **unstructure(spec.method), "seed": "none"}  # with the noise a search begins with
-    changed = difference(table, _plain()) | more
+    method = unstructure(spec.method)  # with the noise a search begins with
+    for place, mechanism in spec.method.mechanisms.items():
+        if not mechanism.each_row:  # a key that is younger than runs which are kept
+            method[place] = without(method[place], "each_row")
+    changed = difference({**spec.to_dict(), **method, "seed": "none"}, _plain()) | more
     return hashlib.sha256(json.dumps(changed, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 

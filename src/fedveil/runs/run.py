@@ -218,11 +218,11 @@ def _stored_result(files: RunFiles, dataset: Dataset | None) -> Result:
             ledger.check(Pin.SPEC, files.read_spec())
             if dataset is not None:
                 ledger.check(Pin.RECORDS, dataset.fingerprint)
-    again = ""
+    spec, again = resolve(files.spec), ""
     if any(files.checkpoints.glob("round-*.safetensors")):
-        again = f"; remove it, and it is made again from the last round: {_resume_words(resolve(files.spec), files)}"
+        again = f"; remove it, and it is made again from the last round: {_resume_words(spec, files)}"
     try:
-        return Result.from_dict(files.read_json(files.result), files.directory)
+        return Result.from_dict(files.read_json(files.result), files.directory, spec.method)
     except (KeyError, TypeError, ValueError):
         raise FedveilError(f"{files.result}: not a result of this version{again}") from None
     except FedveilError as error:

@@ -36,11 +36,10 @@ from fedveil.config.spec import Source, resolve
 from fedveil.core.errors import ArgumentError
 from fedveil.core.guarantee import Guarantee, Relation
 from fedveil.core.streams import Purpose
-from fedveil.core.types import Receipt, Taps, Unit, View
+from fedveil.core.types import Receipt, Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.engine import loop
 from fedveil.engine.batched import Engine
-from fedveil.engine.client import check_taps
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.loop import MakeRuntime
 from fedveil.engine.personal_models import PersonalModels
@@ -153,7 +152,6 @@ def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepare
     if not 1 <= rounds <= method.rounds:
         raise ArgumentError("rounds", f"must be from 1 to the {method.rounds} of stop.rounds, not {rounds}")
     if view is not View.RELEASED:
-        check_taps(method, Taps(frozenset({view})))
         most = method.cohort.most
         if most is not None and rounds > most:
             raise ArgumentError("rounds", f"a client takes part in at most {most} rounds (cohort.most), not {rounds}")

@@ -29,7 +29,7 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
 from fedveil.runs.read import Book, Reading, read_run
-from fedveil.runs.result import has_diverged
+from fedveil.runs.result import executed_cells, has_diverged
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
 
@@ -207,7 +207,7 @@ def _stored_cells(read: Reading) -> tuple[Guarantee, ...] | None:
     if not isinstance(stored, list) or not stored or read.context is not None:
         return None
     try:
-        cells = tuple(Guarantee.from_dict(cell) for cell in stored)
+        cells = executed_cells((Guarantee.from_dict(cell) for cell in stored), read.spec.method)
     except (KeyError, TypeError, ValueError):
         read.problems.append("result.json: what was spent can't be read")
         return None
