@@ -36,7 +36,8 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 
 
 def test_json_is_one_object_with_the_bound_beside_what_is_verified(call: Any, tmp_path: Path) -> None:
-    code, out, _ = call("fed-cdp", *SMALL, "--view", "on_device", "--canaries", "60", "--json")
+    rows = ["--view", "on_device", "--set", "example.each_row=true"]
+    code, out, _ = call("fed-cdp", *SMALL, *rows, "--canaries", "60", "--json")
     assert code == 0
     told = json.loads(out)
     asked = {"method": "fed-cdp", "unit": "record", "view": "on_device", "canaries": 60, "confidence": 0.95}
@@ -55,6 +56,15 @@ def test_the_words_say_that_nothing_was_promised(call: Any) -> None:
     assert "one client's records were used" in first
     assert "confidence 0.95" in first
     assert second.startswith("Nothing was promised")
+
+
+def test_one_line_says_that_rows_are_clean_and_what_noises_them(call: Any) -> None:
+    code, out, _ = call("fed-cdp", *SMALL, "--view", "on_device", "--canaries", "60")
+    assert code == 0
+    assert out.splitlines()[1] == (
+        "Nothing was promised against this view: the noise is drawn on a batch's sum, so the rows in memory are clean;"
+        " with example.noise = 'row' and example.each_row every row carries its own."
+    )
 
 
 def test_errors_are_one_line(call: Any) -> None:

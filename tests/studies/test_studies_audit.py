@@ -74,7 +74,7 @@ def sensitivity_of_one_layer(monkeypatch: pytest.MonkeyPatch) -> None:
 INTACT = [
     ("fed-cdp", RECORD, Unit.RECORD, View.SERVER),
     ("fed-cdp", RECORD, Unit.RECORD, View.CLIENT),
-    ("fed-cdp", RECORD | {"example.noise": "row"}, Unit.RECORD, View.ON_DEVICE),
+    ("fed-cdp", RECORD | {"example.noise": "row", "example.each_row": True}, Unit.RECORD, View.ON_DEVICE),
     ("fed-sdp-client", CLIENT, Unit.CLIENT, View.SERVER),
 ]
 
@@ -252,9 +252,12 @@ def test_where_nothing_was_promised_there_is_still_a_bound_and_it_says_so(blobs:
     assert "no mechanism adds noise" in told["details"]["reason"]
 
 
-def test_noise_on_the_sum_leaves_single_gradients_in_the_open(blobs: Dataset) -> None:
-    found = audited(blobs, "fed-cdp", RECORD | {"data.clients": 500}, view="on_device")
+@pytest.mark.parametrize("noise", ["row", "sum"])
+def test_noise_drawn_on_the_sum_leaves_single_gradients_in_the_open(blobs: Dataset, noise: str) -> None:
+    settings = RECORD | {"data.clients": 500, "example.noise": noise}
+    found = audited(blobs, "fed-cdp", settings, view="on_device")
     assert math.isinf(found.verified.epsilon)
+    assert "with example.noise = 'row' and example.each_row every row carries its own" in found.verified.reason
     assert found.epsilon_lower > 4
 
 
@@ -283,10 +286,11 @@ def test_bad_input_is_refused_in_one_line(blobs: Dataset, options: dict[str, Any
         audited(blobs, "fed-cdp", RECORD, **options)
 
 
-def test_tapped_rows_of_poisson_batches_are_refused(blobs: Dataset) -> None:
-    settings = RECORD | {"example.noise": "row", "batch": {"kind": "poisson", "size": 1}}
-    with pytest.raises(FedveilError, match="on_device"):
-        audited(blobs, "fed-cdp", settings, view="on_device")
+def test_rows_of_poisson_batches_are_in_the_open(blobs: Dataset) -> None:
+    settings = RECORD | {"data.clients": 500, "batch": {"kind": "poisson", "size": 2}}
+    found = audited(blobs, "fed-cdp", settings, view="on_device")
+    assert "not for Poisson batches" in found.verified.reason
+    assert found.epsilon_lower > 1
 
 
 def test_more_rounds_than_a_client_may_take_part_in_are_refused(blobs: Dataset) -> None:
