@@ -21,6 +21,7 @@ from fedveil.engine.job import Job
 from fedveil.engine.personal_models import PersonalModels, Starts
 from fedveil.engine.receipts import check_receipts
 from fedveil.engine.server import ServerState, Tally, close_round, open_round, open_tally, sanitise_sum
+from fedveil.engine.witness import Memory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.compression import upload_bytes
@@ -103,7 +104,7 @@ def rounds(
     method.check(population)
     check_taps(method, taps)
     admission = admission or Limited([0] * population.clients, method.cohort.most)
-    noise = NoiseSource(streams)
+    noise, memory = NoiseSource(streams), Memory()
     if (personal is None) != isinstance(method.personal, Shared):
         raise FedveilError("personal: this method needs a place for the clients' own models")
     while state.round < method.rounds:
@@ -120,7 +121,7 @@ def rounds(
             observations += upload.observations
             if personal is not None:
                 personal.keep(state.round, broadcast.parameters, upload)
-        tally.receipts += sanitise_sum(method, state, tally, cohort, noise)
+        tally.receipts += sanitise_sum(method, state, tally, cohort, noise, memory)
         check_receipts(method, population, state.round, cohort, tally.receipts, layout, _bound(method, state, tally))
         admission.took_part(state.round, cohort)
         summary = _summary(method, state, tally, time.perf_counter() - begun)
