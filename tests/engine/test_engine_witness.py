@@ -181,6 +181,20 @@ def test_batches_of_all_records_have_nothing_to_vary() -> None:
     assert Memory().confirms_batches(torch.full((2, 100), 7), [7, 7], 7)
 
 
+@pytest.mark.parametrize(("clients", "size"), [(20, 4), (100, 10), (1000, 1000), (5, 2), (2, 1)])
+def test_cohorts_that_are_drawn_at_random_are_confirmed(clients: int, size: int) -> None:
+    generator, memory = np.random.default_rng(1), Memory()
+    for _ in range(300):
+        cohort = sorted(generator.choice(clients, size, replace=False).tolist())
+        assert memory.confirms_cohort(cohort, clients, size)
+
+
+@pytest.mark.parametrize(("clients", "size"), [(20, 4), (100, 10), (5, 2)])
+def test_the_same_cohort_always_is_seen(clients: int, size: int) -> None:
+    memory = Memory()
+    assert not all(memory.confirms_cohort(range(size), clients, size) for _ in range(12))
+
+
 def test_rows_longer_than_their_bound_are_seen() -> None:
     norms = torch.tensor([[3.0, 4.0], [0.1, 0.1]])
     assert within_bound(norms, torch.full((2, 2), 0.2), 1.0, by_layer=False)

@@ -19,7 +19,7 @@ from fedveil.engine.batched import Evaluation
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, check_taps
 from fedveil.engine.job import Job
 from fedveil.engine.personal_models import PersonalModels, Starts
-from fedveil.engine.receipts import check_receipts
+from fedveil.engine.receipts import ReceiptMismatch, check_receipts
 from fedveil.engine.server import ServerState, Tally, close_round, open_round, open_tally, sanitise_sum
 from fedveil.engine.witness import Memory
 from fedveil.mechanisms.noise import NoiseSource
@@ -113,6 +113,9 @@ def rounds(
         if not candidates:
             return
         cohort, broadcast = open_round(method, state, candidates, streams)
+        expected = method.cohort.at(state.round, method.rounds).divisor(len(candidates))
+        if not memory.confirms_cohort(cohort, len(candidates), expected):
+            raise ReceiptMismatch(f"round {state.round}: the cohort was drawn before; the draws are not random")
         pay(state, cohort)
         tally, observations = open_tally(method, state, layout, population), list[Observation]()
         starts = None if personal is None else personal.starts(broadcast.parameters, cohort)

@@ -47,6 +47,18 @@ class Memory:
     batch_squares: float = 0.0
     batch_spread: float = 0.0  # the variance of a sum of squares
     batches: int = 0
+    cohort: tuple[int, ...] | None = None
+    same_cohorts: float = 0.0  # the logarithm of the chance that cohorts repeat as often as they just did
+
+    def confirms_cohort(self, cohort: Sequence[int], candidates: int, expected: float) -> bool:
+        """Whether a cohort, drawn from so many candidates, does not come back more often than chance has it."""
+        chance = min(expected / max(candidates, 1), 1.0)
+        by_coins = candidates * math.log(chance**2 + (1 - chance) ** 2)
+        of_fixed_size = -math.log(math.comb(candidates, min(len(cohort), candidates)))
+        repeated = max(by_coins, of_fixed_size)
+        self.same_cohorts = self.same_cohorts + repeated if tuple(cohort) == self.cohort else 0.0
+        self.cohort = tuple(cohort)
+        return self.same_cohorts > -(MEASURED_DEVIATIONS**2) / 2
 
     def returns(self, fingerprint: int, owner: Hashable) -> bool:
         """Whether this noise was seen before, with another owner (the step of a round of a client)."""
