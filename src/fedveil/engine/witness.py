@@ -54,7 +54,8 @@ class Memory:
         """Whether a cohort, drawn from so many candidates, does not come back more often than chance has it."""
         chance = min(expected / max(candidates, 1), 1.0)
         by_coins = candidates * math.log(chance**2 + (1 - chance) ** 2)
-        of_fixed_size = -math.log(math.comb(candidates, min(len(cohort), candidates)))
+        left = candidates - len(cohort)
+        of_fixed_size = math.lgamma(len(cohort) + 1) + math.lgamma(left + 1) - math.lgamma(candidates + 1)
         repeated = max(by_coins, of_fixed_size)
         self.same_cohorts = self.same_cohorts + repeated if tuple(cohort) == self.cohort else 0.0
         self.cohort = tuple(cohort)
