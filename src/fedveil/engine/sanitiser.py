@@ -64,7 +64,7 @@ class Sanitiser:
         sums = self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
         self._witness.after(seen, sums, grid_width(self._mechanism.row_std))
         self._bounded &= rows_confirmed(before, rows, self._mechanism.row_std)
-        self._draws += rows.shape[1] * rows.shape[2]
+        self._draws += rows.shape[1] * rows.shape[2] if self._mechanism.sigma > 0 else 0
         return sums
 
     @property

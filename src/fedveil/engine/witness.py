@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
 from fedveil.mechanisms.noise import grid_width
 
@@ -183,15 +184,16 @@ def as_declared(mean_square: float, declared: float, count: int) -> bool:
 
 def rows_confirmed(before: Tensor, rows: Tensor, std: float) -> bool:
     """Whether each of the rows `[K, B, P]` carries noise of its own, of the declared size."""
-    squares = (rows.double() - before).square().mean(dim=-1).flatten().tolist()
-    return all(as_declared(mean, std, rows.shape[-1]) for mean in squares)
+    size = rows.shape[-1]
+    squares = (lengths(rows - before).double().square() / size).flatten().tolist()
+    return all(as_declared(mean, std, size) for mean in squares)
 
 
 def within_bound(norms: Tensor, factors: Tensor, bound: float, *, by_layer: bool) -> bool:
     """Whether rows with these norms `[..., M]`, multiplied with their factors, are not longer than the bound."""
     after = torch.where(factors > 0, norms * factors, torch.zeros((), dtype=norms.dtype)).double()
-    lengths = after if by_layer else after.square().sum(dim=-1).sqrt()
-    return bool((lengths <= bound * (1 + 1e-6)).all())
+    longest = after if by_layer else after.square().sum(dim=-1).sqrt()
+    return bool((longest <= bound * (1 + 1e-6)).all())
 
 
 def _on_grid(released: Tensor, grid: float) -> Tensor:
