@@ -17,7 +17,7 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.general import group_norms
 from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.engine.updates import clipped
-from fedveil.engine.witness import Memory, Witness
+from fedveil.engine.witness import NoiseMemory, Witness
 from fedveil.mechanisms.adaptive import CohortMedian, Reported
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -188,7 +188,7 @@ def open_tally(method: Method, state: ServerState, layout: Layout, population: P
 
 
 def sanitise_sum(
-    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource, memory: Memory
+    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource, memory: NoiseMemory
 ) -> tuple[Receipt, ...]:
     """Noise the tally's sum and reports in place, as `method.server` says; the receipts, one for each of the cohort.
 
