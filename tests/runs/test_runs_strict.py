@@ -132,6 +132,19 @@ def test_a_page_says_that_a_number_does_not_hold_and_why(tiny: Settings, scaled:
     assert "Features are scaled, imputed, selected or encoded with statistics of private records" in page
 
 
+@pytest.mark.parametrize(("openness", "shown"), [(Openness.PUBLIC, True), (Openness.PRIVATE, False)])
+def test_a_page_for_release_holds_no_accuracy_on_private_records(
+    tiny: Settings, blobs: Dataset, tmp_path: Path, openness: Openness, shown: bool
+) -> None:
+    mine = replace(blobs, validation_records=openness)
+    run("fed-cdp", tiny | {"seed": "none", "data.test": 6}, dataset=mine, out=tmp_path / "run", workers=1)
+    (facts,) = report([tmp_path / "run"], tmp_path / "page.html", release=True).runs
+    assert len(facts.rounds) == 4
+    assert {"accuracy" in event for event in facts.rounds} == {shown}
+    assert not any("own_accuracy" in event for event in facts.rounds)
+    assert (facts.accuracy is not None) == shown
+
+
 def test_test_sets_of_the_clients_own_are_private_evaluation(tiny: Settings, blobs: Dataset) -> None:
     with_tests = tiny | {"data.test": 6}
     assert kinds(account("fed-cdp", with_tests, dataset=blobs).promised.guarantees) == {CaveatKind.PRIVATE_EVALUATION}

@@ -66,7 +66,7 @@ def test_adult_has_105_features_and_unknown_is_all_zero() -> None:
 
 def test_a_number_of_adult_becomes_its_distance_from_a_round_number() -> None:
     (features,) = adult.encode_people(adult.parse_people(HERE, ROW))
-    expected = [(39 - 40) / 15, (77_516 - 200_000) / 100_000, (13 - 10) / 3, np.log(2175) / 3, 0, 0]
+    expected = [(39 - 40) / 15, (77_516 - 200_000) / 100_000, (13 - 10) / 3, np.log(2175) / 2, 0, 0]
     assert features[:6] == pytest.approx(expected)
 
 

@@ -56,9 +56,9 @@ ATTRIBUTES: dict[str, PublicScale | str] = {
     "relationship": "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried",
     "race": "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black",
     "sex": "Female, Male",
-    # Dollars a year. Most people have none (0), others some thousands: log(1 + 1,000) = 6.9, log(1 + 100,000) = 11.5.
-    "capital-gain": PublicScale(0, 3, logarithm=True),
-    "capital-loss": PublicScale(0, 3, logarithm=True),
+    # Dollars a year. Most people have none, which is 0; a thousand is log(1 + 1,000) = 6.9, and above 22,000 all is cut.
+    "capital-gain": PublicScale(0, 2, logarithm=True),
+    "capital-loss": PublicScale(0, 2, logarithm=True),
     "hours-per-week": PublicScale(40, 10),  # a full week is 40, half of it two spreads less
     "native-country": (
         "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, "
