@@ -19,7 +19,7 @@ def records(count: int, seed: int) -> fedveil.Examples:
 
 
 if __name__ == "__main__":  # the workers of a run import this file for `network`
-    # Nobody else can know it: no statistic of private records is in the features, and the validation records are public.
+    # Nobody else can know it: the features hold no statistic of private records, and validation records are public.
     declared = {"features": "public", "validation_records": "public"}
     mine = fedveil.from_tensors("mine", records(8000, 1), records(1000, 2), 2, **declared)
     settings = {
