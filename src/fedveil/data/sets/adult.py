@@ -56,7 +56,7 @@ ATTRIBUTES: dict[str, PublicScale | str] = {
     "relationship": "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried",
     "race": "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black",
     "sex": "Female, Male",
-    # Dollars a year. Most people have none, which is 0; a thousand is log(1 + 1,000) = 6.9; what is above 22,000 is cut.
+    # Dollars a year. Most people have none, which is 0; a thousand is log(1 + 1,000) = 6.9; above 22,000 all is cut.
     "capital-gain": PublicScale(0, 2, logarithm=True),
     "capital-loss": PublicScale(0, 2, logarithm=True),
     "hours-per-week": PublicScale(40, 10),  # a full week is 40, half of it two spreads less
