@@ -28,6 +28,7 @@ from fedveil.engine.server import (
     server_mechanism,
 )
 from fedveil.engine.updates import clipped, update_norms
+from fedveil.engine.witness import Memory
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
@@ -182,7 +183,7 @@ def sanitised(
     for update in updates:
         tally.add(upload(update.tolist()))
     cohort, source = range(len(updates)), NoiseSource(Streams.from_seed(seed))
-    receipts = sanitise_sum(method, state, tally, cohort, source)
+    receipts = sanitise_sum(method, state, tally, cohort, source, Memory())
     return tally, receipts, close_round(method, state, tally, POPULATION)
 
 
@@ -248,7 +249,7 @@ def test_receipts_are_those_that_the_method_declares() -> None:
 @pytest.mark.parametrize("came", [0, 3])
 def test_noise_of_another_size_stops_the_round(factor: float, came: int, monkeypatch: pytest.MonkeyPatch) -> None:
     scale_noise(monkeypatch, factor)
-    with pytest.raises(ReceiptMismatch, match="server: the noise measured on the sum is not of the declared size"):
+    with pytest.raises(ReceiptMismatch, match="server: the noise measured on the sum is not as declared"):
         sanitised(private(), torch.ones(came, SIZE))
 
 

@@ -20,6 +20,7 @@ from fedveil.core.types import Population, Unit
 from fedveil.engine.client import Statistics, Upload
 from fedveil.engine.server import ServerState, initial_state, open_tally, sanitise_sum
 from fedveil.engine.updates import sanitised
+from fedveil.engine.witness import Memory
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -82,7 +83,9 @@ def layout() -> Layout:
 def upload(update: Tensor, seed: int) -> Tensor:
     method = Method(upload=Gaussian(clip=Clip(CLIP), sigma=SIGMA, unit=Unit.CLIENT))
     streams = Streams.from_seed(seed)
-    return sanitised(method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams)).updates[0]
+    return sanitised(
+        method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams), Memory()
+    ).updates[0]
 
 
 def server(update: Tensor, seed: int) -> Tensor:
@@ -90,7 +93,7 @@ def server(update: Tensor, seed: int) -> Tensor:
     state: ServerState = initial_state(method, torch.zeros(SIZE))
     tally = open_tally(method, state, layout(), Population((5,)))
     tally.add(Upload(0, update, (), Statistics(0.0, (0.0,), 0)))
-    sanitise_sum(method, state, tally, [0], NoiseSource(Streams.from_seed(seed)))
+    sanitise_sum(method, state, tally, [0], NoiseSource(Streams.from_seed(seed)), Memory())
     return tally.total.float()
 
 
@@ -125,6 +128,8 @@ def test_exact_integers_of_uploads_give_nothing_away_either() -> None:
     method = Method(upload=Gaussian(clip=Clip(CLIP), sigma=SIGMA, unit=Unit.CLIENT))
     for update in candidates(KINDS[1]):
         streams = Streams.from_seed(1)
-        cells = sanitised(method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams)).cells
+        cells = sanitised(
+            method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams), Memory()
+        ).cells
         assert cells is not None
         assert torch.equal(cells, cells.round())

@@ -16,7 +16,7 @@ from torch import Tensor
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples, from_tensors
-from fedveil.engine import client, server, updates
+from fedveil.engine.witness import Memory, Witness
 from fedveil.mechanisms.clip import Clip
 from fedveil.runs.run import run
 from fedveil.runtimes.local import on_this_machine
@@ -49,8 +49,8 @@ def audited(dataset: Dataset, method: str, overrides: dict[str, Any], **options:
 @pytest.fixture
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receipts say that the noise was measured, whatever it was."""
-    for module in (client, updates, server):
-        monkeypatch.setattr(module, "as_declared", lambda mean_square, declared, count: True)
+    monkeypatch.setattr(Witness, "confirmed", lambda self, owners: [True] * len(owners))
+    monkeypatch.setattr(Memory, "confirms_reports", lambda self, noise, std: True)
 
 
 @pytest.fixture

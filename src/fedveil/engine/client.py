@@ -20,6 +20,7 @@ from fedveil.engine.gradients import Batch, Gradients, Sums
 from fedveil.engine.sanitiser import Sanitiser, summed_in_blocks
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import sanitised
+from fedveil.engine.witness import Memory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.local_training import LocalTraining
@@ -82,6 +83,7 @@ def local_work(
     gradients: Gradients,
     streams: Streams,
     noise: NoiseSource,
+    memory: Memory | None = None,
     taps: Taps = NO_TAPS,
     starts: Tensor | None = None,
 ) -> tuple[Upload, ...]:
@@ -90,12 +92,14 @@ def local_work(
 
     The `clients` must be alike in number of steps, slots and declared batch size (`batched.py` sees to it). Each
     step: draw a batch, sum the (clipped) per-example gradients, add the noise, divide by the declared batch size, let
-    the optimiser step. Everything behind the noise is post-processing.
+    the optimiser step. Everything behind the noise is post-processing. `memory` is what this process remembers of the
+    noise in earlier calls.
     """
+    memory = memory or Memory()
     draws = sites.draw(method, broadcast.round, clients, streams)
     layout = gradients.layout
     rate = method.local.rate.at(broadcast.round, method.rounds)
-    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws, layout)
+    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws, layout, memory)
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[list[Observation]] = [[] for _ in clients]
 
@@ -118,9 +122,17 @@ def local_work(
     parameters, measured = local_steps(
         method.local, start, draws.steps, summed, rate=rate, declared=draws.declared, layers=layout.group_count
     )
-    of_steps = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
+    of_steps = () if sanitiser is None else sanitiser.receipts(clients, draws.records)
     sent = sanitised(
-        method, broadcast.round, broadcast.bound, clients, parameters - broadcast.parameters, layout, streams, noise
+        method,
+        broadcast.round,
+        broadcast.bound,
+        clients,
+        parameters - broadcast.parameters,
+        layout,
+        streams,
+        noise,
+        memory,
     )
     for view in (View.CLIENT, View.SERVER):  # nothing happens to an update between the device and the server
         if taps.wants(view):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,92 +11,81 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address
 from fedveil.core.types import Receipt
 from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
-from fedveil.engine.receipts import as_declared
 from fedveil.engine.sites import Draws
+from fedveil.engine.witness import Memory, Witness, rows_confirmed, within_bound
 from fedveil.mechanisms.arithmetic import block_size, margin
 from fedveil.mechanisms.gaussian import GaussianRound
-from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import Method
-
-MEASURED_COORDINATES = 20_000
-"""How many noise coordinates of a client's round are measured, spread evenly over its steps."""
 
 
 class Sanitiser:
-    """Clips and noises the steps of one round and keeps the tally that becomes the receipts."""
+    """Clips and noises the steps of one round and watches what becomes the receipts."""
 
-    def __init__(self, method: Method, round: int, draws: Draws, layout: Layout) -> None:
+    def __init__(self, method: Method, round: int, draws: Draws, layout: Layout, memory: Memory) -> None:
         assert method.example is not None
-        self._method, self._round, self._batch = method, round, draws.declared
-        self._mechanism: GaussianRound = method.example.at(round, method.rounds)
-        self._steps, self._draws = 0, 0
-        self._measured = -(-MEASURED_COORDINATES // max(draws.steps, 1))  # in each step
-        self._squares, self._seen = torch.zeros((), dtype=torch.float64), 0
-        self._always = torch.ones((), dtype=torch.bool)  # there was noise in every step
-        below = margin(
+        self._method, self._round, self._batch, self._layout = method, round, draws.declared, layout
+        mechanism: GaussianRound = method.example.at(round, method.rounds)
+        self._mechanism = mechanism
+        self._most = draws.slots * mechanism.clip.sensitivity(mechanism.bound, layout.group_count)
+        self._margin = margin(
             rows=draws.slots,
             chain=block_size(draws.slots),
             size=layout.size,
-            multiplier=self._mechanism.multiplier(draws.declared, layout.group_count),
+            multiplier=mechanism.multiplier(draws.declared, layout.group_count),
         )
-        self.factors: Factors = partial(self._mechanism.factors, margin=below)
+        self._draws = 0
+        declared = mechanism.sum_std(draws.declared)
+        self._witness = Witness(layout, declared, round=round, steps=draws.steps, memory=memory)
+        self._bounded = True  # no sum and no row was longer than the clip allows
+        if method.batch.kind == "poisson":
+            self._bounded = memory.confirms_batches(draws.counts, draws.records, draws.declared)
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """What rows with these norms `[K, B, M]` are multiplied with."""
+        factors = self._mechanism.factors(norms, self._margin)
+        by_layer = self._mechanism.clip.by == "layer"
+        self._bounded &= within_bound(norms, factors, self._mechanism.bound, by_layer=by_layer)
+        return factors
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place."""
-        some = self._some(sums.shape[-1])
-        before = sums[:, some].clone()
+        if self._witness.steps == 0:
+            self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= self._most * (1 + 1e-3)).all())
+        seen = self._witness.before(sums)
         self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
-        self._tally(before, sums[:, some], sums.shape[-1])
+        self._witness.after(seen, sums)
+        self._draws += sums.shape[-1] if self._mechanism.sigma > 0 else 0
         return sums
 
     def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on every clipped row `[K, B, P]`, in place; their sums `[K, P]` carry the declared noise."""
-        some = self._some(rows.shape[-1])
-        before = rows[..., some].sum(dim=1)
+        before, seen = rows.clone(), self._witness.before(rows.double().sum(dim=1))
         sums = self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
-        self._tally(before, sums[:, some], rows.shape[1] * rows.shape[2])
+        self._witness.after(seen, sums, grid_width(self._mechanism.row_std))
+        self._bounded &= rows_confirmed(before, rows, self._mechanism.row_std)
+        self._draws += rows.shape[1] * rows.shape[2]
         return sums
 
     @property
     def noises_rows(self) -> bool:
         return self._mechanism.noise == "row"
 
-    def _some(self, size: int) -> slice:
-        """The coordinates that are measured in this step: the next ones in every step, so that all have their turn."""
-        width = min(self._measured, size)
-        first = self._steps * width % (size - width + 1)
-        return slice(first, first + width)
-
-    def _tally(self, before: Tensor, after: Tensor, coordinates: int) -> None:
-        squares = (after - before).double().square().sum(dim=-1)
-        self._squares, self._always = self._squares + squares, self._always & (squares > 0)
-        self._seen += before.shape[-1]
-        self._steps += 1
-        self._draws += coordinates if self._mechanism.sigma > 0 else 0
-
-    def _confirmed(self) -> list[bool]:
-        """Whether each client's noise was there in every step and had the declared size. The size itself stays here."""
-        declared = self._mechanism.sum_std(self._batch)
-        means, always = (self._squares / max(self._seen, 1)).tolist(), self._always.tolist()
-        return [
-            as_declared(mean, declared, self._seen) and (noisy or declared == 0)
-            for mean, noisy in zip(means, always, strict=True)
-        ]
-
-    def receipts(self, clients: Sequence[int], records: Sequence[int], layers: int) -> tuple[Receipt, ...]:
+    def receipts(self, clients: Sequence[int], records: Sequence[int]) -> tuple[Receipt, ...]:
         """What was done to each of the clients, from what was executed: one receipt each, in their order."""
-        confirmed = self._confirmed()
+        confirmed = self._witness.confirmed(clients)
+        steps = self._witness.steps
         return tuple(
             Receipt(
                 round=self._round,
                 client=client,
                 did=self._mechanism.declare(
                     place="example",
-                    layers=layers,
-                    steps=self._steps,
-                    sampling=self._method.batch.sampling(held, self._steps),
+                    layers=self._layout.group_count,
+                    steps=steps,
+                    sampling=self._method.batch.sampling(held, steps),
                 ),
-                confirmed=confirmed[k],
+                confirmed=confirmed[k] and self._bounded,
                 draws=self._draws,
             )
             for k, (client, held) in enumerate(zip(clients, records, strict=True))

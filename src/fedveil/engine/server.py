@@ -15,8 +15,9 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population, Receipt
 from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.general import group_norms
-from fedveil.engine.receipts import ReceiptMismatch, as_declared
+from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.engine.updates import clipped
+from fedveil.engine.witness import Memory, Witness
 from fedveil.mechanisms.adaptive import CohortMedian, Reported
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -187,7 +188,7 @@ def open_tally(method: Method, state: ServerState, layout: Layout, population: P
 
 
 def sanitise_sum(
-    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource
+    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource, memory: Memory
 ) -> tuple[Receipt, ...]:
     """Noise the tally's sum and reports in place, as `method.server` says; the receipts, one for each of the cohort.
 
@@ -202,21 +203,23 @@ def sanitise_sum(
         mechanism = method.server.at(state.round, method.rounds, mechanism.clip.bound.of(tally.waiting_lengths))
     tally.settle(mechanism)
     rows, addresses = tally.declared, [Address(state.round)]
-    before = tally.sum.clone()
-    mechanism.add_to_sums(
-        tally.sum.unsqueeze(0), rows=rows, source=noise, addresses=addresses, purpose=Purpose.SERVER_NOISE
-    )
+    witness = Witness(tally.layout, mechanism.sum_std(rows), round=state.round, steps=1, memory=memory)
+    sums = tally.sum.unsqueeze(0)
+    seen, longest = witness.before(sums), mechanism.clip.sensitivity(mechanism.bound, tally.layout.group_count)
+    confirmed = float(sums.norm()) <= longest * max(tally.clients, 1)
+    mechanism.add_to_sums(sums, rows=rows, source=noise, addresses=addresses, purpose=Purpose.SERVER_NOISE)
+    witness.after(seen, sums)
     if mechanism.reporter is not None:
         if tally.reports is None:
             tally.reports = torch.zeros(mechanism.reporter.width, dtype=torch.float64)
+        plain = tally.reports.clone()
         mechanism.add_to_reports(tally.reports.unsqueeze(0), source=noise, addresses=addresses)
+        confirmed &= memory.confirms_reports(tally.reports - plain, mechanism.reporter.std)
     did = mechanism.declare(place="server", layers=tally.layout.group_count, steps=1, sampling=ONE_UPDATE, rows=rows)
-    measured = float((tally.sum - before).square().mean())
-    confirmed = as_declared(measured, did.sum_std, tally.layout.size)
-    if not confirmed:
-        raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not of the declared size")
+    if not (confirmed and witness.confirmed(["server"])[0]):
+        raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not as declared")
     draws = tally.layout.size if mechanism.sigma > 0 else 0
-    return tuple(Receipt(state.round, client, did, confirmed, draws) for client in cohort)
+    return tuple(Receipt(state.round, client, did, True, draws) for client in cohort)
 
 
 def next_bound(method: Method, state: ServerState, tally: Tally, divisor: float) -> float | None:

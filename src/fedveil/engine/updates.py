@@ -10,9 +10,9 @@ from torch import Tensor
 
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
-from fedveil.core.types import Declaration, Receipt
+from fedveil.core.types import Receipt
 from fedveil.engine.general import group_norms
-from fedveil.engine.receipts import as_declared
+from fedveil.engine.witness import Memory, Witness
 from fedveil.mechanisms.arithmetic import DOUBLE, margin
 from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource
@@ -46,6 +46,7 @@ def sanitised(
     layout: Layout,
     streams: Streams,
     noise: NoiseSource,
+    memory: Memory,
 ) -> Sent:
     """The updates `[K, P]` as the method lets them go.
 
@@ -57,7 +58,8 @@ def sanitised(
     if method.upload is None:
         sent = Sent(updates, None, None, ())
     else:
-        sent = _noised(method, method.upload.at(round, method.rounds, bound), round, clients, updates, layout, noise)
+        mechanism = method.upload.at(round, method.rounds, bound)
+        sent = _noised(method, mechanism, round, clients, updates, layout, noise, memory)
     if method.compress is not None:
         sent = replace(sent, updates=method.compress.apply(sent.updates, addresses, streams))
     return sent
@@ -71,24 +73,35 @@ def _noised(
     updates: Tensor,
     layout: Layout,
     noise: NoiseSource,
+    memory: Memory,
 ) -> Sent:
     addresses = [Address(round, client) for client in clients]
     norms = update_norms(updates, layout)
-    before = clipped(updates, norms, mechanism, layout, rows=1).double()
-    noisy = before.clone()
+    noisy = clipped(updates, norms, mechanism, layout, rows=1).double()
+    most = mechanism.clip.sensitivity(mechanism.bound, layout.group_count)
+    good = bool((torch.linalg.vector_norm(noisy, dim=-1) <= most).all())
+    witness = Witness(layout, mechanism.sum_std(1), round=round, steps=1, memory=memory)
+    seen = witness.before(noisy)
     mechanism.add_to_sums(noisy, rows=1, source=noise, addresses=addresses, purpose=Purpose.UPLOAD_NOISE)
+    witness.after(seen, noisy)
     reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
-    if reports is not None:
+    if reports is not None and mechanism.reporter is not None:
+        plain = reports.clone()
         mechanism.add_to_reports(reports, source=noise, addresses=addresses)
+        good &= memory.confirms_reports(reports - plain, mechanism.reporter.std)
     did = mechanism.declare(
         place="upload", layers=layout.group_count, steps=1, sampling=ONE_UPDATE, adds_up=method.uploads_add_up
     )
-    exact = did.adds_up and did.sum_std > 0
+    draws = layout.size if did.sum_std > 0 else 0
+    confirmed = witness.confirmed([("upload", client) for client in clients])
     return Sent(
         updates=noisy.to(updates.dtype),
-        cells=whole_cells(noisy, did.sum_std) if exact else None,
+        cells=whole_cells(noisy, did.sum_std) if did.adds_up and did.sum_std > 0 else None,
         reports=reports,
-        receipts=_receipts(did, round, clients, noisy - before),
+        receipts=tuple(
+            Receipt(round, client, did, good and seen_well, draws)
+            for client, seen_well in zip(clients, confirmed, strict=True)
+        ),
     )
 
 
@@ -110,18 +123,3 @@ def clipped(
     parts = [updates[:, part] * factors[:, m, None] for m, part in enumerate(layout.group_slices)]
     finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
     return torch.where(finite, torch.cat(parts, dim=-1), torch.zeros((), dtype=updates.dtype))
-
-
-def _receipts(did: Declaration, round: int, clients: Sequence[int], noise: Tensor) -> tuple[Receipt, ...]:
-    squares = noise.double().square().mean(dim=-1).tolist()
-    count = noise.shape[-1]
-    return tuple(
-        Receipt(
-            round=round,
-            client=client,
-            did=did,
-            confirmed=as_declared(squares[k], did.sum_std, count),
-            draws=count if did.sum_std > 0 else 0,
-        )
-        for k, client in enumerate(clients)
-    )
