@@ -107,10 +107,11 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Accou
 
 def _context_of(files: RunFiles, spec: Spec, ledger: Ledger) -> Context:
     """The context in run.json, which the ledger must have a digest of. Nothing that the spec names is loaded."""
-    recorded = read_context(spec, files.read_json(files.manifest).get("terms"))
+    record = files.read_json(files.manifest).get("terms")
+    recorded = read_context(spec, record)
     if recorded is None:
         raise FedveilError(f"{files.manifest}: {NO_CONTEXT}")
-    if not ledger.check(Pin.CONTEXT, pinned_context(recorded)):
+    if not ledger.check(Pin.CONTEXT, pinned_context(record)):
         raise FedveilError(f"{files.ledger}: has no digest of the context in run.json, so nothing holds the run to it")
     return recorded
 

@@ -11,6 +11,7 @@ from fedveil.accounting.budget import (
     Spent,
     charge,
     check_kept,
+    check_promised,
     crowd_of,
     excludes,
     may_spend,
@@ -46,6 +47,7 @@ class Budgeted:
     """
 
     def __init__(self, context: Context, budget: Budget, past: Past) -> None:
+        check_promised(context)
         self._context, self._budget = context, budget
         self._records = context.population.records
         self._crowd = crowd_of(context)

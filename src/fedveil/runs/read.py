@@ -138,7 +138,7 @@ def _read_ledger(reading: Reading) -> None:
         with Ledger(files.ledger) as ledger:
             ledger.check(Pin.SPEC, reading.spec_text)
             if reading.context is not None:
-                ledger.check(Pin.CONTEXT, pinned_context(reading.context))
+                ledger.check(Pin.CONTEXT, pinned_context(reading.manifest.get("terms")))
             ledger.check_covers(reading.published)
             reading.book = Book(ledger.rounds(), ledger.charges())
     except LedgerBusy:

@@ -36,7 +36,7 @@ from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.files import RunFiles
-from fedveil.runs.manifest import manifest, pinned_context
+from fedveil.runs.manifest import context_record, manifest, pinned_context
 from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.result import Result, has_diverged
 from fedveil.runtimes.local import on_this_machine
@@ -107,7 +107,7 @@ def _train(
         with Ledger(files.ledger) as ledger, training as runtime:
             files.clear_parts()
             ledger.pin(Pin.SPEC, files.read_spec())
-            ledger.pin(Pin.CONTEXT, pinned_context(prepared.context))
+            ledger.pin(Pin.CONTEXT, pinned_context(context_record(prepared.context)))
             ledger.pin(Pin.RECORDS, prepared.dataset.fingerprint)
             return _train_rounds(prepared, files, ledger, runtime, reporter, admission)
     except KeyboardInterrupt:
