@@ -78,7 +78,7 @@ class Ledger:
         database.execute("COMMIT")
         (verdict,) = database.execute("PRAGMA quick_check").fetchone()
         if verdict != "ok":
-            raise LedgerUnusable(self._path, f"the ledger is damaged ({verdict})")
+            raise LedgerUnusable(self._path, f"the ledger is damaged ({' '.join(verdict.split())})")
         self._anchor = self._read_anchor()
         if "rounds" in tables and "entries" not in tables:
             self._open_older(tables)
