@@ -441,7 +441,7 @@ def test_for_release_compares_what_was_spent_under_the_relation_of_the_promise(t
     with Ledger(tmp_path / "run" / "ledger.sqlite") as ledger:
         for attempt in range(20):  # that were begun and lost, every time with others
             cohort = sorted((6 * attempt + member) % 40 for member in range(6))
-            ledger.charge(15, cohort, round_charges(context, 15, cohort, None))
+            ledger.charge(15, cohort, round_charges(context)(15, cohort, None))
     resume(tmp_path / "run", workers=1)
     found = account(tmp_path / "run")
     released = run_facts(read_run(tmp_path / "run"), "run", release=True)

@@ -18,6 +18,7 @@ from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
 from fedveil.ledger import store
 from fedveil.ledger.anchor import KEY_VARIABLE, Anchor, Seal, anchor_path, read_anchor, user_key, write_anchor
 from fedveil.ledger.chain import GENESIS, heads_of
+from fedveil.ledger.entries import begin_entry
 from fedveil.ledger.ledger_errors import LedgerUnusable, Pin
 from fedveil.ledger.store import Ledger
 
@@ -138,7 +139,8 @@ CHAINED_ANEW: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "with more noise": (with_more_noise, "ledger.head is of another ledger"),
     "without the last entry": (lambda entries: entries[:-1], "6 of the 7 entries"),
     "with only its beginning": (lambda entries: entries[:1], "1 of the 7 entries"),
-    "in another order": (lambda entries: [entries[0], *entries[3:], *entries[1:3]], "ledger.head is of another ledger"),
+    "with another beginning": (lambda entries: [begin_entry({}), *entries[1:]], "ledger.head is of another ledger"),
+    "in another order": (lambda entries: [entries[0], *entries[3:], *entries[1:3]], "declaration 0 is missing"),
 }
 
 

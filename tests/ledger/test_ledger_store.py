@@ -152,13 +152,19 @@ def test_a_round_without_clients_or_without_noise_is_on_record_too(path: Path) -
         assert ledger.charges() == []
 
 
-def test_a_declaration_shared_by_a_cohort_is_stored_once_a_round(path: Path) -> None:
+def test_a_declaration_that_many_charges_and_receipts_share_is_stored_once(path: Path) -> None:
+    many = list(range(50))
+    for round in (0, 1):
+        with begun(path) as ledger:  # also where the ledger is opened again
+            ledger.charge(round, many, charges(round, many))
+            ledger.execute(round, receipts(round, many))
     with begun(path) as ledger:
-        ledger.charge(0, list(range(50)), charges(0, list(range(50))))
+        ledger.charge(2, many, charges(2, many, bound=5.0))
+        assert ledger.charges() == [c for r, bound in ((0, 4.0), (1, 4.0), (2, 5.0)) for c in charges(r, many, bound)]
     database = sqlite3.connect(path)
-    (entry,) = database.execute("SELECT entry FROM entries WHERE id = 2").fetchone()
+    entries = [entry for (entry,) in database.execute("SELECT entry FROM entries ORDER BY id")]
     database.close()
-    assert entry.count("sum_std") == 1
+    assert [entry.count("sum_std") for entry in entries] == [0, 1, 0, 0, 0, 1]
 
 
 def test_what_was_committed_is_on_disk_before_the_ledger_is_closed(path: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def attempt(
     bound: float | None = None,
 ) -> LedgerRound:
     """An attempt as the loop writes it down."""
-    charges = tuple(round_charges(context, round, cohort, bound))
+    charges = tuple(round_charges(context)(round, cohort, bound))
     receipts = tuple(Receipt(round, charge.client, charge.declared, True, 99) for charge in charges)
     return LedgerRound(round, number, cohort, charges, receipts)
 

@@ -139,6 +139,27 @@ def test_the_newest_of_several_checkpoints_is_loaded(files: RunFiles, monkeypatc
     assert files.load_checkpoint(LAYOUT).round == 10  # type: ignore[union-attr]
 
 
+def test_an_old_checkpoint_that_cannot_be_removed_is_one_line_and_the_new_one_is_safe(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.save_checkpoint(state(1), LAYOUT)
+    unlink = Path.unlink
+
+    def refusing(self: Path, missing_ok: bool = False) -> None:
+        if self.name == "round-000001.safetensors":
+            raise PermissionError(1, "Operation not permitted", str(self))
+        unlink(self, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refusing)
+        with pytest.raises(FedveilError) as caught:
+            files.save_checkpoint(state(2), LAYOUT)
+    assert one_line(caught) == f"{files.checkpoints}/round-000001.safetensors: Operation not permitted"
+    assert torch.equal(files.load_checkpoint(LAYOUT).parameters, state(2).parameters)  # type: ignore[union-attr]
+    files.save_checkpoint(state(3), LAYOUT)  # the next one removes both
+    assert [path.name for path in files.checkpoints.iterdir()] == ["round-000003.safetensors"]
+
+
 def test_a_half_written_checkpoint_is_not_seen(files: RunFiles) -> None:
     files.save_checkpoint(state(1), LAYOUT)
     (files.checkpoints / ".round-000002.safetensors.123.part").write_bytes(b"half")

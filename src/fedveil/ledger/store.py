@@ -31,7 +31,7 @@ from fedveil.ledger.anchor import (
     write_anchor,
 )
 from fedveil.ledger.chain import GENESIS, SHORT_HEAD, first_difference, heads_of, next_head
-from fedveil.ledger.entries import LedgerContent, LedgerRound, begin_entry, charge_entry, execute_entry
+from fedveil.ledger.entries import LedgerContent, LedgerRound, Numbers, begin_entry, charge_entry, execute_entry
 from fedveil.ledger.ledger_errors import LedgerBusy, LedgerChanged, LedgerUnusable, Pin
 from fedveil.ledger.older_formats import read_older
 
@@ -60,8 +60,10 @@ class Ledger:
         except BaseException:
             self._connection.close()
             raise
-        self._attempts = Counter(entry.round for entry in self.rounds())
-        self._last = self.rounds()[-1] if self.rounds() else None
+        content = self._read()
+        self._attempts = Counter(entry.round for entry in content.rounds)
+        self._last = content.rounds[-1] if content.rounds else None
+        self._known: Numbers = {declared: number for number, declared in enumerate(content.declarations)}
 
     def _open(self) -> None:
         database = self._connection
@@ -192,7 +194,7 @@ class Ledger:
     def begin(self, pins: Mapping[Pin, str]) -> None:
         """Hold a new ledger to these texts, by their digests; an error where it was begun with others."""
         if self.chained and not self._heads:
-            self._append(begin_entry({pin: text_digest(text) for pin, text in pins.items()}))
+            self._append(begin_entry({pin: text_digest(text) for pin, text in pins.items()}), {})
         for pin, text in pins.items():
             if not self.check(pin, text):
                 raise LedgerUnusable(self._path, f"the ledger has no digest of the {pin.name.lower()}")
@@ -208,7 +210,7 @@ class Ledger:
         if any(charge.round != round or charge.client not in members for charge in charges):
             raise FedveilError(f"{self._path}: charges of another round or cohort were given for round {round}")
         charged = LedgerRound(round, self._attempts[round], tuple(cohort), tuple(charges))
-        self._append(charge_entry(charged))
+        self._append(*charge_entry(charged, self._known))
         self._attempts[round] += 1
         self._last = charged
 
@@ -219,11 +221,14 @@ class Ledger:
         wanted = [] if charged is None else sorted((each.client, each.declared.place) for each in charged.charges)
         if charged is None or charged.executed or charged.round != round or pairs != wanted:
             raise FedveilError(f"{self._path}: round {round} did something else than it was charged for")
-        self._append(execute_entry(charged, receipts))
+        self._append(*execute_entry(charged, receipts, self._known))
         self._last = None
 
-    def _append(self, entry: str) -> None:
-        """Commit an entry, then let the anchor know. An entry that the anchor does not know yet comes first."""
+    def _append(self, entry: str, new: Numbers) -> None:
+        """Commit an entry, with the declarations that are new in it, then let the anchor know.
+
+        An earlier entry that the anchor does not know of comes first.
+        """
         if self._older:
             raise FedveilError(f"{self._path}: a ledger of an older format; this version reads it and adds nothing")
         if self._anchor.seal is not None and self._key is None:
@@ -234,6 +239,7 @@ class Ledger:
             database.execute(_SCHEMA)
             database.execute("INSERT INTO entries VALUES (?, ?, ?)", (len(self._heads) + 1, entry, head))
         self._heads.append(head)
+        self._known |= new
         self._content = None
         self._keep_anchor()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import lru_cache
 
 from fedveil.accounting.context import Context
 from fedveil.core.streams import Streams
@@ -24,27 +24,46 @@ from fedveil.mechanisms.adaptive import Reported
 ROUNDING = 1e-12
 """How far numbers of a declaration may lie apart: powers are computed a little differently on other machines."""
 
+KEPT_DECLARATIONS = 4096
+"""So many are remembered: as a rule those of all clients in a round, and so in all rounds where nothing changes."""
+
+RoundCharges = Callable[[int, Sequence[int], float | None], list[Charge]]
+"""From a round, its cohort and the value of a bound that follows the norms to what each member is charged."""
+
 AttemptCheck = Callable[[LedgerRound], bool]
 """Whether an attempt can be what it says, after those that were looked at before."""
 
 
-def round_charges(context: Context, round: int, cohort: Sequence[int], bound: float | None) -> list[Charge]:
-    """What a round will do to its cohort; `bound` is the value of a bound that follows the norms."""
+def round_charges(context: Context) -> RoundCharges:
+    """The function that says what a round will do to its cohort, from the method's own declarations."""
     method, population = context.method, context.population
-    declare = cache(lambda records: method.declare(round, records, context.layers, population.clients, bound))
-    return [Charge(round, client, declared) for client in cohort for declared in declare(population.records[client])]
+
+    @lru_cache(KEPT_DECLARATIONS)
+    def declare(round: int, records: int, bound: float | None) -> tuple[Declaration, ...]:
+        return method.declare(round, records, context.layers, population.clients, bound)
+
+    def charges(round: int, cohort: Sequence[int], bound: float | None) -> list[Charge]:
+        standing = 0 if method.steady else round  # else every round declares anew
+        return [
+            Charge(round, client, declared)
+            for client in cohort
+            for declared in declare(standing, population.records[client], bound)
+        ]
+
+    return charges
 
 
 def derivation_problem(context: Context, seed: int | None, attempts: Sequence[LedgerRound]) -> str | None:
     """What of a ledger's attempts does not follow from the spec; None where everything does."""
     possible, drawn, bounded = _is_possible(context), _is_drawn(context, seed), _is_bounded(context)
+    expected = round_charges(context)
     for entry in attempts:
         where = f"round {entry.round}" + (f" (attempt {entry.attempt + 1})" if entry.attempt else "")
         if not possible(entry) or not drawn(entry):
             return f"{where}: its cohort is not one that the spec draws"
-        if not bounded(entry) or not _is_declared(context, entry, entry.charges):
+        if not bounded(entry) or not _is_declared(context, expected, entry, entry.charges):
             return f"{where}: what it was charged is not what the spec declares"
-        if entry.receipts is not None and not _is_executed(context, entry):
+        if entry.receipts is not None and not _is_executed(context, expected, entry):
             return f"{where}: what it did is not what the spec declares"
     return None
 
@@ -106,7 +125,7 @@ def _is_bounded(context: Context) -> AttemptCheck:
     return check
 
 
-def _is_executed(context: Context, entry: LedgerRound) -> bool:
+def _is_executed(context: Context, expected: RoundCharges, entry: LedgerRound) -> bool:
     """Confirmed receipts of what was charged; only the cohort's own median was not known then."""
     clients = {client: number for number, client in enumerate(entry.cohort)}
     places = {place: number for number, place in enumerate(context.method.mechanisms)}
@@ -117,12 +136,11 @@ def _is_executed(context: Context, entry: LedgerRound) -> bool:
     done, clip = [receipt.charge for receipt in ordered], context.method.adaptive_clip
     if clip is not None and isinstance(clip.adaptive, Reported):
         return _agree(done, entry.charges)
-    return _is_declared(context, entry, done)
+    return _is_declared(context, expected, entry, done)
 
 
-def _is_declared(context: Context, entry: LedgerRound, charges: Sequence[Charge]) -> bool:
-    bound = _recorded_bound(context, charges)
-    return _agree(charges, round_charges(context, entry.round, entry.cohort, bound))
+def _is_declared(context: Context, expected: RoundCharges, entry: LedgerRound, charges: Sequence[Charge]) -> bool:
+    return _agree(charges, expected(entry.round, entry.cohort, _recorded_bound(context, charges)))
 
 
 def _recorded_bound(context: Context, charges: Sequence[Charge]) -> float | None:

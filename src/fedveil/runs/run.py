@@ -145,6 +145,7 @@ def _train_rounds(
     begun = time.perf_counter()
     if admission is None:
         admission = admission_of(context, past_of(book.rounds, context.seeded, state.round))
+    charges = round_charges(context)
     for closed in loop.rounds(
         method,
         state,
@@ -153,9 +154,7 @@ def _train_rounds(
         runtime,
         prepared.streams,
         admission=admission,
-        pay=lambda state, cohort: ledger.charge(
-            state.round, cohort, round_charges(context, state.round, cohort, state.bound)
-        ),
+        pay=lambda state, cohort: ledger.charge(state.round, cohort, charges(state.round, cohort, state.bound)),
         personal=personal,
     ):
         state = closed.state
