@@ -48,9 +48,14 @@ def open_round(
     method: Method, state: ServerState, candidates: Sequence[int], streams: Streams
 ) -> tuple[list[int], Broadcast]:
     """Who of the candidates takes part, and what they are sent."""
-    generator = streams.generator(Purpose.COHORT, Address(state.round))
-    cohort = method.cohort.at(state.round, method.rounds).draw(candidates, generator)
+    cohort = draw_cohort(method, state.round, candidates, streams)
     return cohort, Broadcast(state.round, state.parameters, state.bound)
+
+
+def draw_cohort(method: Method, round: int, candidates: Sequence[int], streams: Streams) -> list[int]:
+    """Who of the candidates takes part in a round: the same whenever it is drawn from the same streams."""
+    generator = streams.generator(Purpose.COHORT, Address(round))
+    return method.cohort.at(round, method.rounds).draw(candidates, generator)
 
 
 @dataclass
