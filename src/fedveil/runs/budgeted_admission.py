@@ -22,7 +22,7 @@ from fedveil.accounting.budget import (
 from fedveil.accounting.context import Budget, Context
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
-from fedveil.ledger.store import LedgerRound
+from fedveil.ledger.entries import LedgerRound
 
 Past = Iterable[tuple[int, Sequence[int]]]
 """(round, cohort) of what counts against limits and budgets."""

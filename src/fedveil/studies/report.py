@@ -21,15 +21,17 @@ from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
 from fedveil.core.openness import OWN_TESTS
 from fedveil.core.types import TableCell, Unit, View
 from fedveil.data.known_sets import SETS
+from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
 from fedveil.report.model.number_texts import delta_text
 from fedveil.report.model.run_facts import Clients, EpsilonLine, Options, Run
 from fedveil.report.page.axis_scales import evenly_chosen
 from fedveil.report.page.html_page import page_html
+from fedveil.runs.book import Book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
-from fedveil.runs.read import Book, Reading, read_run
+from fedveil.runs.read import Reading, read_run
 from fedveil.runs.result import has_diverged
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
@@ -226,6 +228,9 @@ def _environment(read: Reading) -> dict[str, str]:
     keys = {"begun": "created", "machine": "machine", "fedveil": "fedveil", "python": "python", "torch": "torch"}
     keys |= {"dp-accounting": "dp_accounting", "randomness": "randomness"}
     known = {name: str(read.manifest[key]) for name, key in keys.items() if key in read.manifest}
+    if read.book is not None:
+        head = read.book.summary.head
+        known["ledger"] = "not chained (an older format)" if head is None else f"head {head[:SHORT_HEAD]}"
     return known | ({"begun": known["begun"].replace("T", " ").replace("+00:00", " UTC")} if "begun" in known else {})
 
 
