@@ -50,7 +50,7 @@ class Sanitiser:
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place."""
-        if self._witness.steps == 0:
+        if self._witness.measures:
             self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= self._most * (1 + 1e-3)).all())
         seen = self._witness.before(sums)
         self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
