@@ -87,16 +87,7 @@ def test_noise_drawn_on_the_sum_leaves_the_device_bare_and_says_what_to_do() -> 
             assert table.of(*SERVER).finite
 
 
-def test_rows_that_old_runs_declared_noisy_and_never_noised_are_not_believed() -> None:
-    """Before there was `each_row`, a run declared σ·C for its rows although it drew the noise of their sum."""
-    hidden = replace(SMALL, batch=PoissonBatch(5), cohort=PoissonCohort(0.1))
-    served = replace(zoo.FED_SDP, cohort=PoissonCohort(0.1))
-    for method in (SMALL, hidden, served):
-        now = charges(method, POPULATION, [[0, 7], [7]])
-        old = [replace(charge, declared=replace(charge.declared, row_std=6 * charge.declared.bound)) for charge in now]
-        said, truly = (replay(done, POPULATION, method, 3, delta=1e-5, rounds=2) for done in (old, now))
-        assert said.of(Unit.RECORD, View.ON_DEVICE).epsilon == math.inf
-        assert said.guarantees == truly.guarantees  # the draw is still counted on where it was
+def test_one_round_whose_rows_were_clean_leaves_nothing_against_whoever_sees_rows() -> None:
     bare = [replace(charge, round=1) for charge in charges(SMALL, POPULATION, [[7]])]
     mixed = replay([*charges(ON_ROWS, POPULATION, [[7]]), *bare], POPULATION, ON_ROWS, 3, delta=1e-5, rounds=2)
     assert mixed.of(Unit.RECORD, View.ON_DEVICE).epsilon == math.inf

@@ -33,7 +33,7 @@ def test_what_was_seen_of_the_runs_own_rows_counts(examined: RunFiles) -> None:
 
 
 def test_evidence_of_noise_on_rows_counts_only_for_runs_whose_rows_carry_it(examined: RunFiles) -> None:
-    """Before there was `each_row`, rows had noise whenever somebody looked at them, and only then."""
+    """In runs of formats 1 and 2 rows had noise whenever somebody looked at them, and only then."""
     attacked, audited = next(examined.attacks.glob("*/result.json")), next(examined.audits.glob("*.json"))
     kept = json.loads(attacked.read_text())
     attacked.write_text(json.dumps(kept | {"facts": kept["facts"] | {"noise_std": 24.0}}))

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from old_runs import DECLARED_EPSILON, declare_noise_on_rows
+from older_runs import ROW_EPSILON, as_format
 
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
+from fedveil.ledger.store import Ledger
 from fedveil.runs.account import account
 from fedveil.runs.read import read_run
 from fedveil.runs.run import resume, run
 from fedveil.studies.report import report, run_facts
 
 ROWS, SERVER = (Unit.RECORD, View.ON_DEVICE), (Unit.RECORD, View.SERVER)
+
+both_formats = pytest.mark.parametrize("form", [1, 2])
 
 
 @pytest.fixture
@@ -39,45 +43,40 @@ def test_a_run_that_noises_its_rows_says_what_that_is_worth(
 
 
 def test_a_run_that_does_not_writes_down_no_noise_on_rows(finished: Path) -> None:
-    from fedveil.ledger.store import Ledger
-
     with Ledger(finished / "ledger.sqlite") as ledger:
-        assert {charge.declared.row_std for charge in ledger.charges()} == {0.0}
-        assert {receipt.did.row_std for receipt in ledger.receipts()} == {0.0}
+        for entry in ledger.rounds():
+            assert {charge.declared.row_std for charge in entry.charges} == {0.0}
+            assert {receipt.did.row_std for receipt in entry.receipts or ()} == {0.0}
 
 
-def test_noise_on_rows_that_an_old_run_declared_is_believed_nowhere(finished: Path, tmp_path: Path) -> None:
+@both_formats
+def test_noise_on_rows_that_an_old_run_declared_is_believed_nowhere(
+    form: int, finished: Path, tmp_path: Path, blobs: Dataset
+) -> None:
     before = resume(finished)
-    declare_noise_on_rows(finished)
+    as_format(finished, form, blobs)
+    database = sqlite3.connect(finished / "ledger.sqlite")
+    said = database.execute("SELECT json_extract(declaration, '$.row_std') FROM declarations").fetchall()
+    database.close()
+    assert all(row_std > 0 for (row_std,) in said)
     stored = json.loads((finished / "result.json").read_text())["guarantees"]
-    assert DECLARED_EPSILON in [cell["epsilon"] for cell in stored]
+    assert [cell["epsilon"] for cell in stored if cell["view"] == "on_device"] == [ROW_EPSILON, "inf"]
     told = account(finished)
     assert told.spent is not None
     page = report([finished], tmp_path / "page.html").runs[0]
     assert page.problems == ()
-    for cells in (resume(finished).guarantees, told.spent.guarantees, page.spent):
-        assert cells == before.guarantees
-    for table in (told.spent, told.promised):
-        assert table.of(*SERVER).finite
-        assert table.of(*ROWS).epsilon == math.inf
-        assert "example.each_row" in table.of(*ROWS).reason
+    for cells in (resume(finished).guarantees, told.spent.guarantees, page.spent or ()):
+        assert [cell.epsilon for cell in cells] == [cell.epsilon for cell in before.guarantees]
+    for guarantee in (resume(finished).of(*ROWS), told.spent.of(*ROWS), told.promised.of(*ROWS)):
+        assert guarantee.epsilon == math.inf
+        assert "example.each_row" in guarantee.reason
 
 
-def test_what_an_old_run_kept_is_not_believed_either_where_nothing_else_is_left(finished: Path) -> None:
-    declare_noise_on_rows(finished)
+def test_what_an_old_run_kept_is_not_believed_either_where_nothing_else_is_left(finished: Path, blobs: Dataset) -> None:
+    as_format(finished, 2, blobs)
     manifest = json.loads((finished / "run.json").read_text())
     (finished / "run.json").write_text(json.dumps({key: manifest[key] for key in manifest if key != "terms"}))
     cells = run_facts(read_run(finished), "run").spent
     assert cells is not None
-    assert {cell.name: cell.finite for cell in cells}["record × server"]
-    assert not {cell.name: cell.finite for cell in cells}["record × on_device"]
-
-
-def test_an_old_run_goes_on_and_its_rows_stay_bare(tmp_path: Path, tiny: dict[str, Any], blobs: Dataset) -> None:
-    whole = run("fed-cdp", tiny, out=tmp_path / "whole", workers=1, dataset=blobs)
-    run("fed-cdp", tiny, out=tmp_path / "run", workers=1, dataset=blobs)
-    (tmp_path / "run" / "result.json").unlink()
-    declare_noise_on_rows(tmp_path / "run")
-    again = resume(tmp_path / "run", workers=1, dataset=blobs)
-    assert again.guarantees == whole.guarantees
-    assert again.of(*ROWS).epsilon == math.inf
+    finite = {cell.name: cell.finite for cell in cells}
+    assert (finite["record × server"], finite["record × on_device"]) == (True, False)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from fedveil.accounting.budget import crowd_of
 from fedveil.accounting.context import Context
 from fedveil.accounting.events import total_multiplier
 from fedveil.accounting.participation import Exposure, Round, Rounds
-from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, Table
+from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, TUNING, Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind
 from fedveil.core.types import Charge, Declaration
@@ -69,7 +68,7 @@ def replay(
     Views that see who took part are accounted from the charges alone. For views to which the cohort is hidden every
     round counts, also for clients that were not drawn; those rounds are read from the method, and only while every
     charge is what the method declares. `attempts` lists the rounds that were begun, a repeated one as often as it was
-    (each once, if not given). Noise on rows counts only where the method noises rows: see `_executed`.
+    (each once, if not given).
     """
     method, population = context.method, context.population
     context.check(rounds)
@@ -108,8 +107,7 @@ def _took_part(charges: Iterable[Charge], context: Context, rounds: int) -> tupl
     done: dict[tuple[int, int], tuple[Declaration, ...]] = {}
     for charge in charges:
         where = (charge.client, charge.round)
-        executed = _executed(method, charge.declared)
-        done[where] = (*done[where], executed) if where in done else (executed,)
+        done[where] = (*done[where], charge.declared) if where in done else (charge.declared,)
     known: dict[tuple[int, int, tuple[int, ...]], int] = {}  # what was done, by identity → its place among `kinds`
     kinds: dict[Round, int] = {}
     counts: list[dict[int, int]] = [{} for _ in population.records]
@@ -135,23 +133,6 @@ def _took_part(charges: Iterable[Charge], context: Context, rounds: int) -> tupl
             shared[numbers] = tuple((made[kind], times) for kind, times in numbers)
         of_clients.append(shared[numbers])
     return of_clients, faithful
-
-
-def _executed(method: Method, declared: Declaration) -> Declaration:
-    """What was executed of a declaration, as far as its rows go.
-
-    Before there was `each_row`, Fed-CDP declared the noise of its rows although it drew that of their sum: the rows in
-    memory were clean. A method that does not noise rows is therefore not believed to have done so.
-    """
-    if declared.row_std == 0:
-        return declared
-    mechanism = method.mechanisms.get(declared.place)
-    return declared if mechanism is not None and mechanism.each_row else _without_rows(declared)
-
-
-@lru_cache(maxsize=1024)
-def _without_rows(declared: Declaration) -> Declaration:
-    return replace(declared, row_std=0.0)
 
 
 def _as_declared(context: Context, round: int, records: int, did: tuple[Declaration, ...]) -> bool:
@@ -199,6 +180,7 @@ def _caveats(context: Context, condition: str) -> tuple[Caveat, ...]:
         *((SEEDED,) if context.seeded else ()),
         Caveat(CaveatKind.CONDITION, condition),
         PUBLIC_COUNTS,
+        TUNING,
         NO_COPIES,
         *context.caveats,
     )

@@ -1,7 +1,7 @@
 """What a client sees of its own noise, on the tensors. Only pass or fail leaves it: no size, norm or digest.
 
 A value measured on the noise, held beside the noisy update, would help to test for a record. So everything is compared
-here, with what was declared, and kept in this process (`Memory`) only to notice that noise comes back.
+here, with what was declared, and kept in this process (`NoiseMemory`) only to notice that noise comes back.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from fedveil.mechanisms.noise import grid_width
 MEASURED_DEVIATIONS = 7.0
 """How many standard errors something measured may lie off what is declared."""
 
-MEASURED_COORDINATES = 20_000
-"""How many noise coordinates of a round are measured, spread evenly over its steps."""
+MEASURED_COORDINATES, MEASURED_STEPS = 20_000, 16
+"""How many noise coordinates of a round are measured, and in at most how many of its steps."""
 
-POINTS = 64
+LOOKED_AT = 64
 """Coordinates, spread over the whole vector, that are looked at in every step."""
 
 PARTS = 4
@@ -38,7 +38,7 @@ NEAR_ZERO = 2.0**20
 
 
 @dataclass
-class Memory:
+class NoiseMemory:
     """What one process remembers of the noise and the draws that it has seen, over rounds and clients."""
 
     fingerprints: dict[int, Hashable] = field(default_factory=dict)
@@ -94,10 +94,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class Glimpse:
-    """Some coordinates of K clients' sums before their noise."""
+    """Some coordinates of K clients' sums before their noise; many of them in some steps, a few in all."""
 
-    some: slice
-    values: Tensor  # [K, width]
+    some: slice | None
+    values: Tensor | None  # [K, width]
     points: Tensor  # [K, points]
 
 
@@ -108,12 +108,14 @@ class Witness:
     that is looked at, on its grid, added to numbers that are finite, and that has not been seen before.
     """
 
-    def __init__(self, layout: Layout, std: float, *, round: int, steps: int, memory: Memory) -> None:
+    def __init__(self, layout: Layout, std: float, *, round: int, steps: int, memory: NoiseMemory) -> None:
         self._std, self._round, self._memory = std, round, memory
         self._size = layout.size
-        self._width = min(-(-MEASURED_COORDINATES // max(steps, 1)), self._size)
+        measured = min(max(steps, 1), MEASURED_STEPS)
+        self._every = -(-max(steps, 1) // measured)
+        self._width = min(-(-MEASURED_COORDINATES // measured), self._size)
         self._parts = _parts(layout)
-        self._places = torch.linspace(0, self._size - 1, min(POINTS, self._size)).long()
+        self._places = torch.linspace(0, self._size - 1, min(LOOKED_AT, self._size)).long()
         self._squares: Tensor | None = None  # [K, parts]
         self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64)
         self._point_squares: Tensor | None = None  # [K, points]
@@ -121,31 +123,41 @@ class Witness:
         self._fingerprints: list[list[int]] = []
         self.steps = 0
 
+    @property
+    def measures(self) -> bool:
+        """Whether the step that comes is one of those that are measured thoroughly."""
+        return self.steps % self._every == 0
+
     def before(self, sums: Tensor) -> Glimpse:
-        """Look at sums `[K, P]` that are about to be noised. The coordinates change from step to step and round."""
-        first = (self._round * MEASURED_COORDINATES + self.steps * self._width) % (self._size - self._width + 1)
+        """Look at sums `[K, P]` that are about to be noised. What is measured changes from step to step and round."""
+        points = sums[:, self._places]
+        if not self.measures:
+            return Glimpse(None, None, points)
+        number = self._round * MEASURED_COORDINATES + self.steps // self._every * self._width
+        first = number % (self._size - self._width + 1)
         some = slice(first, first + self._width)
-        return Glimpse(some, sums[:, some].clone(), sums[:, self._places])
+        return Glimpse(some, sums[:, some].clone(), points)
 
     def after(self, seen: Glimpse, sums: Tensor, grid: float | None = None) -> None:
         """Look at the same sums with their noise; `grid` is that of the noise, where it was not drawn on the sum."""
-        released = sums[:, seen.some].double()
-        noise = released - seen.values
-        points = sums[:, self._places].double() - seen.points
+        points = sums[:, self._places] - seen.points
         if self._squares is None or self._point_squares is None or self._good is None:
             self._squares = torch.zeros(len(sums), len(self._counts), dtype=torch.float64)
-            self._point_squares = torch.zeros_like(points)
+            self._point_squares = torch.zeros(points.shape, dtype=torch.float64)
             self._good = torch.ones(len(sums), dtype=torch.bool)
-        parts = self._parts[seen.some]
-        self._squares.index_add_(1, parts, noise.square())
-        self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
         self._point_squares += points.square()
-        self._good &= torch.isfinite(seen.values).all(dim=-1)
         if self._std > 0:
-            self._good &= (noise != 0).any(dim=-1) & _on_grid(released, grid or grid_width(self._std))
+            self._good &= (points != 0).any(dim=-1)
             if points.shape[1] >= FEWEST_POINTS:
                 marks = (points * (16 / self._std)).round_().clamp_(-127, 127).to(torch.int8).numpy()
                 self._fingerprints.append([hash(row.tobytes()) for row in marks])
+        if seen.some is not None and seen.values is not None:
+            released, parts = sums[:, seen.some].double(), self._parts[seen.some]
+            self._squares.index_add_(1, parts, (released - seen.values).square_())
+            self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
+            self._good &= torch.isfinite(seen.values).all(dim=-1)
+            if self._std > 0:
+                self._good &= _on_grid(released, grid or grid_width(self._std))
         self.steps += 1
 
     def confirmed(self, owners: Sequence[Hashable]) -> list[bool]:

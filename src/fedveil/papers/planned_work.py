@@ -15,6 +15,7 @@ from fedveil.config.convert import unstructure
 from fedveil.config.merge import difference, without
 from fedveil.config.spec import DataSpec, ModelSpec, Spec, resolve
 from fedveil.core.errors import ArgumentError
+from fedveil.data.known_sets import encoding_of
 from fedveil.method import Method
 from fedveil.papers.reproduction import Cell, FigureLine, Leak, Reproduction, Scale, Setting, Stated, Training
 from fedveil.studies.series import Planned, with_seeds
@@ -79,12 +80,14 @@ def run_name(spec: Spec) -> str:
 
 
 def digest(spec: Spec, **more: Any) -> str:
-    """A few letters that tell specs apart. Settings that are left as they are by default do not count."""
+    """A few letters that tell trainings apart: by what they set other than by default, and by how features are made."""
     method = unstructure(spec.method)  # with the noise a search begins with
     for place, mechanism in spec.method.mechanisms.items():
         if not mechanism.each_row:  # a key that is younger than runs which are kept
             method[place] = without(method[place], "each_row")
-    changed = difference({**spec.to_dict(), **method, "seed": "none"}, _plain()) | more
+    encoding = encoding_of(spec.data.name)
+    changed = difference({**spec.to_dict(), **method, "seed": "none"}, _plain())
+    changed |= ({"encoding": encoding} if encoding else {}) | more
     return hashlib.sha256(json.dumps(changed, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 

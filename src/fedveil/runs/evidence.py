@@ -106,7 +106,7 @@ def _read(run: RunFiles, path: Path) -> dict[str, Any]:
 def _saw_noise(table: Mapping[str, Any]) -> bool:
     """Whether an attack met noise, or an audit took it for granted.
 
-    Before there was `each_row`, rows got noise of their own whenever somebody looked at them, and only then.
+    In runs of formats 1 and 2 rows got noise of their own whenever somebody looked at them, and only then.
     """
     facts = table.get("facts")
     return bool(facts["noise_std"] if isinstance(facts, Mapping) else table.get("promised"))

@@ -30,7 +30,7 @@ def has_diverged(loss: float) -> bool:
 def executed_cells(cells: Iterable[Guarantee], method: Method) -> tuple[Guarantee, ...]:
     """Cells that a run kept, as far as it did what they say.
 
-    Before there was `each_row`, runs kept a finite ε against `on_device` although their rows were clean in memory.
+    Runs of formats 1 and 2 kept a finite ε against `on_device` although their rows were clean in memory.
     """
     return tuple(
         cell
@@ -67,6 +67,7 @@ class Result:
     personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
     sent_bytes: int = 0  # by all clients together
     saved_bytes: int = 0  # by sending only part of the updates
+    ledger_head: str | None = None  # it fixes all that the ledger held at the end; runs of older formats have none
 
     @property
     def diverged(self) -> bool:
