@@ -193,5 +193,5 @@ def test_an_older_run_that_did_not_write_down_its_caveats_is_not_taken_for_publi
 ) -> None:
     run("fed-cdp", tiny, dataset=blobs, out=tmp_path / "run", workers=1)
     assert kinds(account(tmp_path / "run").promised.guarantees) == set()
-    as_format(tmp_path / "run", 2, blobs, without=["caveats"])
+    as_format(tmp_path / "run", 2, blobs)
     assert kinds(account(tmp_path / "run").promised.guarantees) == {CaveatKind.UNDECLARED}

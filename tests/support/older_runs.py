@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,16 +38,13 @@ CREATE TABLE executed (round_id INTEGER PRIMARY KEY);
 """
 
 
-def as_format(directory: Path, form: int, dataset: Dataset, *, without: Sequence[str] = ()) -> None:
-    """Turn the directory of a run into one of format 1 (one row for a charge and its receipt) or 2 (one for each).
-
-    `without` are keys of the context that the version of that time did not write down.
-    """
+def as_format(directory: Path, form: int, dataset: Dataset) -> None:
+    """Turn the directory of a run into one of format 1 (one row for a charge and its receipt) or 2 (one for each)."""
     files = RunFiles(directory)
     with Ledger(files.ledger) as ledger:
         rounds = ledger.rounds()
     manifest = json.loads(files.manifest.read_text()) | {"format": form, "fedveil": MAKERS[form]}
-    manifest["terms"] = {key: value for key, value in manifest["terms"].items() if key not in without}
+    del manifest["terms"]["caveats"]
     files.manifest.write_text(json.dumps(manifest))
     if files.result.exists():
         result = json.loads(files.result.read_text())
