@@ -34,9 +34,13 @@ def struck(scratch: Path, most: Mapping[str, int], planted: str = "") -> Iterato
     assert process.stdin is not None
     assert process.stdout is not None
     with process:
-        process.stdin.write(json.dumps(asked))
-        process.stdin.close()
-        yield from map(json.loads, process.stdout)
+        try:
+            process.stdin.write(json.dumps(asked))
+            process.stdin.close()
+            yield from map(json.loads, process.stdout)
+        except GeneratorExit:  # enough was seen
+            process.terminate()
+            raise
     if process.returncode != 0:
         raise AssertionError(f"the driver ended with {process.returncode}")
 

@@ -35,7 +35,11 @@ def check_books(family: Family, out: Path, sent: Sequence[Sent], page: Path) -> 
     """The ledger says at least what was sent and published, and whoever reads the run can."""
     complaints, unknown = [], list(sent)
     for files in runs_of(family, out):
-        spec = resolve(files.spec)
+        try:
+            spec = resolve(files.spec)
+        except FedveilError as error:
+            complaints.append(str(error))
+            continue
         mine = [one for one in unknown if one.method == name_of(spec.method)]
         unknown = [one for one in unknown if one.method != name_of(spec.method)]
         complaints += _check_read(files, bool(mine), page)
@@ -69,8 +73,11 @@ def _is_half_a_line(files: RunFiles, problem: str) -> bool:
 
 
 def _check_charged(files: RunFiles, mechanisms: int, sent: Sequence[Sent]) -> list[str]:
-    with Ledger(files.ledger) as ledger:
-        rounds, charges = ledger.rounds(), ledger.charges()
+    try:
+        with Ledger(files.ledger) as ledger:
+            rounds, charges = ledger.rounds(), ledger.charges()
+    except FedveilError as error:
+        return [str(error)]
     attempts = Counter((entry.round, entry.cohort) for entry in rounds)
     lacking = Counter((one.round, one.cohort) for one in sent) - attempts
     complaints = [f"the ledger lacks an attempt at round {round} with {cohort}" for round, cohort in lacking]
@@ -86,7 +93,10 @@ def _check_charged(files: RunFiles, mechanisms: int, sent: Sequence[Sent]) -> li
 
 
 def _check_budget(files: RunFiles, spec: Spec) -> list[str]:
-    budget, spent = spec.privacy.budget, account(files.directory).spent
+    try:
+        budget, spent = spec.privacy.budget, account(files.directory).spent
+    except FedveilError:  # complained of already
+        return []
     if budget is None or spent is None:
         return []
     epsilon = spent.of(budget.unit, budget.view).epsilon

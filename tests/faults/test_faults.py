@@ -43,5 +43,4 @@ def test_there_are_a_thousand_faults() -> None:
 @pytest.mark.parametrize("bug", list(PLANTED))
 def test_a_planted_bug_is_noticed(bug: str, tmp_path: Path) -> None:
     """Or the tests above would prove nothing."""
-    complaints = [line for result in struck(tmp_path, {"prifedsync": 60}, bug) for line in result["complaints"]]
-    assert complaints != []
+    assert any(result["complaints"] for result in struck(tmp_path, {"prifedsync": 60}, bug))
