@@ -53,12 +53,14 @@ def _strike(scratch: Path, most: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     for number, (name, count) in enumerate(most.items()):
         place = scratch / f"family-{number}"
         trials = Trials(name, FAMILIES[name], place)
-        for case in chosen(trials.cases(), count):
+        possible = trials.cases()
+        for case in chosen(possible, count):
             begun = time.perf_counter()
             complaints = trials.strike(case)
             yield {
                 "case": str(case), "family": name, "stage": case.stage, "kind": case.kind.name.lower(),
                 "manner": case.manner, "complaints": complaints, "seconds": time.perf_counter() - begun,
+                "possible": len(possible),
             }  # fmt: skip
         shutil.rmtree(place)
 

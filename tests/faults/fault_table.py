@@ -35,7 +35,8 @@ def table(results: Results, rows: str, columns: str) -> list[str]:
 
 def page(results: Results, seconds: float) -> str:
     wrong = [result for result in results if result["complaints"]]
-    total = f"{len(results):,} cases, {len(wrong)} of them with a complaint, {seconds:.0f} s."
+    possible = sum({result["family"]: result["possible"] for result in results}.values())
+    total = f"{len(results):,} of {possible:,} possible cases, {len(wrong)} with a complaint, {seconds:.0f} s."
     lines = [total, "", *table(results, "manner", "kind"), "", *table(results, "family", "stage"), ""]
     lines += [f"- {result['case']}: {complaint}" for result in wrong for complaint in result["complaints"]]
     return "\n".join(lines)

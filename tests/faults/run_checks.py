@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from children import Sent, name_of
 from families import Family
@@ -18,11 +17,13 @@ from fedveil.core.errors import FedveilError
 from fedveil.ledger.store import Ledger
 from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
+from fedveil.runs.result import NUMBERS_OF_A_RESULT
 from fedveil.studies.histories import read_histories
 from fedveil.studies.report import report
 from fedveil.studies.series import run_directories
 
-CHANGES_WITH_TIME = ("time", "seconds", "created")
+OUTCOME = {*NUMBERS_OF_A_RESULT, "method", "data", "seeded"} - {"seconds"}
+"""What a result says that does not depend on time or on attempts, as ε does."""
 
 
 def runs_of(family: Family, out: Path) -> list[RunFiles]:
@@ -134,20 +135,15 @@ def _is_replaced(name: str, names: Iterable[str]) -> bool:
 
 
 def _lasting(path: Path) -> object:
-    """What of a file does not depend on time, nor on how many attempts were paid for."""
-    if path.is_dir() or path.suffix in (".sqlite", ".png", ".csv", ".md"):
-        return None
-    if path.suffix == ".json":
-        return _timeless(json.loads(path.read_text()), (*CHANGES_WITH_TIME, "guarantees"))
-    if path.suffix == ".jsonl":
+    """What of a file follows from the seed alone: not from time, nor from how many attempts were paid for."""
+    if path.name == "result.json":
+        return {key: value for key, value in json.loads(path.read_text()).items() if key in OUTCOME}
+    if path.name == "events.jsonl":
         events = map(json.loads, path.read_text().splitlines())
-        return [_timeless(event, CHANGES_WITH_TIME) for event in events if event["event"] == "round"]
+        without = ("time", "seconds")
+        return [{k: v for k, v in event.items() if k not in without} for event in events if event["event"] == "round"]
     if path.suffix == ".safetensors":  # its bytes say what stands beside the tensors in any order
         with safe_open(path, framework="numpy") as file:
             tensors = {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118 - not a mapping
             return tensors, file.metadata()
-    return path.read_bytes()
-
-
-def _timeless(table: dict[str, Any], without: Sequence[str]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key not in without}
+    return path.read_bytes() if path.name in ("spec.toml", "series.json") else None
