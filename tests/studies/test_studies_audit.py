@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 from own_runtime import Noted, one_by_one
+from scaled_noise import scale_noise
 from torch import Tensor
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples, from_tensors
-from fedveil.engine import client, server, updates
+from fedveil.engine.witness import Memory, Witness
 from fedveil.mechanisms.clip import Clip
-from fedveil.mechanisms.noise import NoiseSource
 from fedveil.runs.run import run
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.attack import attack
@@ -49,14 +49,13 @@ def audited(dataset: Dataset, method: str, overrides: dict[str, Any], **options:
 @pytest.fixture
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receipts say that the noise was measured, whatever it was."""
-    for module in (client, updates, server):
-        monkeypatch.setattr(module, "as_declared", lambda mean_square, declared, count: True)
+    monkeypatch.setattr(Witness, "confirmed", lambda self, owners: [True] * len(owners))
+    monkeypatch.setattr(Memory, "confirms_reports", lambda self, noise, std: True)
 
 
 @pytest.fixture
 def half_the_noise(monkeypatch: pytest.MonkeyPatch, unmeasured: None) -> None:
-    drawn = NoiseSource.standard_normal
-    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *arguments: drawn(*arguments) * 0.5)
+    scale_noise(monkeypatch, 0.5)
 
 
 @pytest.fixture
@@ -149,8 +148,7 @@ def test_an_intact_server_passes_by_its_published_models(blobs: Dataset) -> None
 def test_missing_noise_at_the_server_is_caught_by_its_published_models(
     blobs: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn = NoiseSource.standard_normal
-    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *arguments: drawn(*arguments) * 0.1)
+    scale_noise(monkeypatch, 0.1)
     found = audited(blobs, "fedavg", RELEASED, unit="client", view="released")
     assert found.epsilon_lower > found.verified.epsilon
 
@@ -165,8 +163,7 @@ def wide(count: int, seed: int) -> Examples:
 def test_missing_noise_on_clients_is_caught_by_the_published_models(
     monkeypatch: pytest.MonkeyPatch, noise: float, broken: bool
 ) -> None:
-    drawn = NoiseSource.standard_normal
-    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *arguments: drawn(*arguments) * noise)
+    scale_noise(monkeypatch, noise)
     settings = RECORD | {"example.sigma": 8.0, "data.clients": 60, "cohort": "everyone", "model.options.hidden": [32]}
     data = from_tensors("wide", wide(300, 1), wide(90, 2))
     found = audited(data, "fed-cdp", settings, view="released")

@@ -18,10 +18,6 @@ from fedveil.core.types import Unit, View
 VACUOUS = 100.0
 """A group's ε beyond this says nothing; it is printed as ∞, with the number in the reason."""
 
-SINGLE_PRECISION = Caveat(
-    CaveatKind.ARITHMETIC,
-    "sums and noise are computed in single precision; the proof takes them as real numbers, the usual idealisation",
-)
 PUBLIC_COUNTS = Caveat(
     CaveatKind.PUBLIC_COUNTS,
     "how many records each client holds is public; a removed record's place contributes zero",

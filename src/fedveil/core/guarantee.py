@@ -37,7 +37,7 @@ class CaveatKind(StrEnum):
     SCALED = "scaled-features"  # features are scaled by statistics of private records
     UNTYPED = "untyped"  # kept by fedveil 0.1, which knew no kinds: only its text says what it is
     CONDITION = "condition"  # over how many rounds, and how often a client takes part
-    ARITHMETIC = "arithmetic"  # the proof is about real numbers
+    ARITHMETIC = "arithmetic"  # the proof is about real numbers; only in results of fedveil 0.2 and before
     PUBLIC_COUNTS = "public-counts"  # how many records each client holds is public
     NO_COPIES = "no-copies"  # no record is held twice
     COPIES = "copies"  # records are held several times, and the cell does not speak of single ones
