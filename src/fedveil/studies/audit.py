@@ -33,14 +33,14 @@ from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.read import check_records
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.audit_checks import all_checks, samples_of
-from fedveil.studies.audit_pair import Pair
+from fedveil.studies.audit_pair import TrialPair
 from fedveil.studies.audit_result import Audit
 from fedveil.studies.audit_training import Trial
 
 CANARIES = 1000
 """Canaries of an audit that does not say how many, or all clients where there are fewer."""
 
-ROUNDS = 2
+AUDIT_ROUNDS = 2
 """Rounds of an audit that does not say how many: noise that is used again shows from the second on."""
 
 OTHER_DELTAS = (1e-3, 1e-2, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -90,7 +90,7 @@ def audit(
     prepared = prepare(spec, dataset)
     method = prepared.spec.method
     if rounds is None:
-        rounds = min(ROUNDS, method.rounds, method.cohort.most or ROUNDS)
+        rounds = min(AUDIT_ROUNDS, method.rounds, method.cohort.most or AUDIT_ROUNDS)
     prepared = _setting(prepared, unit, view, rounds)
     generator = prepared.streams.generator(Purpose.AUDIT)
     replaced = plan(prepared.context, rounds).of(unit, view).relation is Relation.REPLACE_ONE
@@ -105,7 +105,7 @@ def audit(
 
 def _audited(trial: Trial, coins: Coins, make_runtime: MakeRuntime, confidence: float) -> Audit:
     prepared, method, unit, view = trial.prepared, trial.method, trial.unit, trial.view
-    pair = Pair.of(trial, coins, make_runtime, samples_of(trial, coins))
+    pair = TrialPair.of(trial, coins, make_runtime, samples_of(trial, coins))
     watcher, independent = pair.first.watcher, _independent(method, view, trial.rounds)
     shown = evidence(
         watcher.scores,

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from fedveil.attacks.audit.bounds import Coins
-from fedveil.attacks.audit.checks import (
+from fedveil.attacks.audit.declared_noise import DeclaredRound, plain, spread_coordinates
+from fedveil.attacks.audit.execution_checks import (
     batch_check,
     cohort_check,
     level_of,
@@ -19,7 +20,6 @@ from fedveil.attacks.audit.checks import (
     sensitivity_check,
     size_check,
 )
-from fedveil.attacks.audit.declared_noise import Declared, plain, spread_coordinates
 from fedveil.attacks.audit.watching import Samples
 from fedveil.attacks.audit.watching_clients import uses
 from fedveil.attacks.audit.watching_models import InModels
@@ -29,7 +29,7 @@ from fedveil.core.verdicts import Check
 from fedveil.engine.loop import MakeRuntime
 from fedveil.parts.cohorts import Everyone
 from fedveil.runtimes.local import on_this_machine
-from fedveil.studies.audit_pair import Pair, repeated_clients
+from fedveil.studies.audit_pair import TrialPair, repeated_clients
 from fedveil.studies.audit_training import Trial, Watched, watch
 
 MOST_NOISES, MOST_COORDINATES = 1500, 2048
@@ -68,7 +68,7 @@ def plain_trial(trial: Trial) -> Trial:
     )
 
 
-def all_checks(pair: Pair, make_runtime: MakeRuntime, confidence: float) -> list[Check]:
+def all_checks(pair: TrialPair, make_runtime: MakeRuntime, confidence: float) -> list[Check]:
     """Everything that can be compared; what is not plain is trained once more without what the promise ignores."""
     trial, coins = pair.trial, pair.coins
     checks = _cohort_checks(pair, confidence)
@@ -77,7 +77,7 @@ def all_checks(pair: Pair, make_runtime: MakeRuntime, confidence: float) -> list
         again = repeated_clients(trial)
         samples = samples_of(trial, coins, trial.rounds * len(again))
         only = sorted(samples.clients.union(again))
-        pair = Pair.of(simple, coins, make_runtime, samples, only)
+        pair = TrialPair.of(simple, coins, make_runtime, samples, only)
     checks += _noise_checks(simple, coins, pair.first, confidence)
     if not trial.real and pair.exact:
         checks += _sensitivity_checks(pair, confidence)
@@ -99,7 +99,7 @@ def _noise_checks(trial: Trial, coins: Coins, first: Watched, confidence: float)
     reports = list(_report_noises(trial, samples))
     if reports:
         checks.append(report_check(torch.cat(reports), level))
-    example = Declared.by(first.receipts, trial.method, 0, min(samples.clients)).at("example")
+    example = DeclaredRound.by(first.receipts, trial.method, 0, min(samples.clients)).at("example")
     if example is not None and samples.records:
         drawn = _batches(example, np.random.default_rng(trial.seed))
         checks.append(batch_check(list(samples.records.values()), drawn, level))
@@ -111,7 +111,7 @@ def _noises(trial: Trial, watched: Watched) -> Iterator[Tensor]:
     samples, known = watched.watcher.samples, dict[int, float | None]()
     for place, noise in samples.noise.items():
         if place.round not in known:
-            declared = Declared.by(watched.receipts, trial.method, place.round, min(samples.clients))
+            declared = DeclaredRound.by(watched.receipts, trial.method, place.round, min(samples.clients))
             known[place.round] = declared.noise(trial.view, trial.models[place.round])
         deviation = known[place.round]
         if deviation is not None:
@@ -164,7 +164,7 @@ def _server_checks(watcher: InModels, level: float) -> list[Check]:
     return checks
 
 
-def _cohort_checks(pair: Pair, confidence: float) -> list[Check]:
+def _cohort_checks(pair: TrialPair, confidence: float) -> list[Check]:
     """Who was drawn in which round, where the draw is part of the promise."""
     trial, watcher = pair.trial, pair.first.watcher
     clients = trial.prepared.sites.population.clients
@@ -173,12 +173,12 @@ def _cohort_checks(pair: Pair, confidence: float) -> list[Check]:
     return [cohort_check(watcher.cohorts, clients, level_of(confidence))]
 
 
-def _sensitivity_checks(pair: Pair, confidence: float) -> list[Check]:
+def _sensitivity_checks(pair: TrialPair, confidence: float) -> list[Check]:
     """What canaries moved between two trainings with the same noise, against the declared sensitivity."""
     trial, first, second = pair.trial, pair.first, pair.second
     prepared, moved = first.prepared, []
     for place, mine in first.watcher.seen.items():
-        declared = Declared.by(first.receipts, trial.method, place.round, place.client)
+        declared = DeclaredRound.by(first.receipts, trial.method, place.round, place.client)
         used = uses(trial.method, prepared.sites, prepared.streams, place.round, place.client)
         allowed = declared.reach(trial.unit, trial.view, trial.replaced, len(used))
         other = second.watcher.seen.get(place)

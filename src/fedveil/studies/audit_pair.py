@@ -20,7 +20,7 @@ REPEATED, UNCHANGED = 50, 2
 
 
 @dataclass(frozen=True)
-class Pair:
+class TrialPair:
     """A training, and its repetition with the same noise by clients of which most have the opposite coin."""
 
     trial: Trial
@@ -32,14 +32,14 @@ class Pair:
     @staticmethod
     def of(
         trial: Trial, coins: Coins, make_runtime: MakeRuntime, samples: Samples, only: Sequence[int] | None = None
-    ) -> Pair:
+    ) -> TrialPair:
         """Train twice; `only` some clients take part in the first training."""
         again = repeated_clients(trial)
         flipped = coins ^ np.isin(trial.clients, again[: len(again) - UNCHANGED])
         kept = frozenset(again)
         first = watch(trial, coins, make_runtime, samples=samples, kept=kept, only=only)
         second = watch(trial, flipped, make_runtime, kept=kept, only=None if trial.real else again)
-        return Pair(trial, coins, flipped, first, second)
+        return TrialPair(trial, coins, flipped, first, second)
 
     @property
     def exact(self) -> bool:

@@ -7,7 +7,7 @@ better one gives a larger bound. Two tests are made, and the confidence is share
 Both are made twice: with the adversary's score, and, for a smaller share of the error, with a score that is learned
 (`learned.py`) from a quarter of the canaries, whose coins the adversary is told, and evaluated on the others. That one
 notices noise that is missing somewhere or there twice, without being told where. The rest of the error belongs to the
-comparisons with the declaration (`checks.py`).
+comparisons with the declaration (`execution_checks.py`).
 
 **One run** (Steinke, Nasr, Jagielski 2023, theorem 5.2 and appendix D). Guess "in" for the highest scores and "out" for
 the lowest, r guesses in all. If the run is (ε, δ)-private for each canary, each guess is right with probability at most

@@ -34,7 +34,7 @@ def plain(method: Method) -> Method:
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredRound:
     """What was declared to a client for one round of a plain method, by place."""
 
     method: Method
@@ -42,9 +42,9 @@ class Declared:
     declarations: tuple[Declaration, ...]
 
     @staticmethod
-    def by(receipts: Iterable[Receipt], method: Method, round: int, client: int) -> Declared:
+    def by(receipts: Iterable[Receipt], method: Method, round: int, client: int) -> DeclaredRound:
         mine = tuple(one.did for one in receipts if one.round == round and one.client == client)
-        return Declared(method, round, mine)
+        return DeclaredRound(method, round, mine)
 
     def at(self, place: str) -> Declaration | None:
         return next((one for one in self.declarations if one.place == place), None)

@@ -47,7 +47,7 @@ NOTICED_WITH = 0.95
 HALF = 0.5
 """An audit that would not notice noise of this share of its declared size proves nothing."""
 
-LEAST_NOISE = 1e-4
+LEAST_SHARE = 1e-4
 """Noise of a smaller share of its size is none."""
 
 MOST_CANARIES = 10_000_000
@@ -69,7 +69,7 @@ class Guesser:
         if freedom < 1 or not np.isfinite(differences).all() or not np.isfinite(noise).all():
             return Guesser(np.zeros(1))
         deviation = float(noise.std(ddof=1)) * math.sqrt(freedom / chi2.ppf(0.05, freedom))
-        most = 2 / LEAST_NOISE  # there may be no noise at all
+        most = 2 / LEAST_SHARE  # there may be no noise at all
         return Guesser(np.clip(differences / max(deviation, 1e-300), -most, most))
 
     @cached_property
@@ -135,11 +135,11 @@ def power_of(promise: Promise, guesser: Guesser, members: Coins, confidence: flo
 
 def noticed_noise(chance: Callable[[float], float]) -> float:
     """The largest share of its declared size at which noise is noticed with `NOTICED_WITH`, rounded down."""
-    if chance(LEAST_NOISE) < NOTICED_WITH:
+    if chance(LEAST_SHARE) < NOTICED_WITH:
         return 0.0
     if chance(1.0) >= NOTICED_WITH:
         return 1.0
-    low, high = math.log(LEAST_NOISE), 0.0
+    low, high = math.log(LEAST_SHARE), 0.0
     while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (middle, high) if chance(math.exp(middle)) >= NOTICED_WITH else (low, middle)

@@ -33,7 +33,7 @@ from fedveil.attacks.audit.bounds import BY_CHECKS
 from fedveil.attacks.audit.watching import BLOCKS
 from fedveil.core.verdicts import Check, CheckKind
 
-KINDS = 5
+CHECK_KINDS = 5
 """Checks with a chance of a false alarm; they share what the audit leaves to all of them."""
 
 ROUNDING_OF_SENSITIVITY = 1e-3
@@ -42,7 +42,7 @@ ROUNDING_OF_SENSITIVITY = 1e-3
 
 def level_of(confidence: float) -> float:
     """The error probability of one check, so that all of them together keep within their share of it."""
-    return (1 - confidence) * BY_CHECKS / KINDS
+    return (1 - confidence) * BY_CHECKS / CHECK_KINDS
 
 
 def size_check(noises: Tensor, level: float) -> Check:
