@@ -94,7 +94,8 @@ def _noise_checks(trial: Trial, coins: Coins, first: Watched, confidence: float)
     checks, noises = [], list(_noises(trial, first))
     if noises:
         checks.append(size_check(torch.stack(noises), level))
-        noises += _of_other_trainings(trial, coins, samples)
+        if not trial.prepared.streams.seeded:
+            noises += _of_other_trainings(trial, coins, samples)
         checks.append(reuse_check(torch.stack(noises), level))
     reports = list(_report_noises(trial, samples))
     if reports:
