@@ -28,7 +28,9 @@ class CheckKind(StrEnum):
     """What an audit compares with the declaration, besides counting guesses. `measured` is said in brackets."""
 
     NOISE_SIZE = "noise-size"  # what clients send who hold nothing (its size, relative to the declared noise)
-    NOISE_REUSE = "noise-reuse"  # any two such noises: clients, rounds, rows, trainings (the largest correlation)
+    NOISE_REUSE = (
+        "noise-reuse"  # any two such noises: clients, rounds, rows, trainings (the largest correlation of signs)
+    )
     REPORT_NOISE = "report-noise"  # the noise on reports of norms (its size, relative to the declared noise)
     SENSITIVITY = "sensitivity"  # what one unit moves while the noise stays (its length, relative to the declared one)
     BATCHES = "batches"  # how many records batches hold (how much that varies, relative to what is declared)

@@ -7,9 +7,9 @@ canary moves while all noise stays the same.
 **Size.** In units of its declared standard deviation, squares of the noise add up to a χ². Their sums are looked at for
 every coordinate, every single noise, every quarter of the coordinates, and all of it.
 
-**Reuse.** For two noises a and b the statistic T = |Σ a_k·b_k| / sqrt(Σ a_k²·b_k²). If the signs of b are fair coins,
-independent of a and of the sizes, P[T ≥ t] ≤ 2·exp(−t²/2) (Hoeffding 1963), whatever the sizes are; the bound is taken
-for all pairs together. Equal noises of P coordinates have T near sqrt(P/3).
+**Reuse.** For two noises the sum Σ of the products of their signs, over n coordinates. If the signs of one are fair
+coins, independent of the other, P[|Σ| ≥ t·sqrt(n)] ≤ 2·exp(−t²/2) (Hoeffding 1963), whatever the sizes are; the bound
+is taken for all pairs together. Equal noises have t = sqrt(n).
 
 **Batches.** By ranks (Mann and Whitney), which need no assumption about the distribution: sizes of batches and sizes
 drawn as declared must not be told apart.
@@ -78,16 +78,14 @@ def _any_of(chances: Sequence[float]) -> float:
 
 def reuse_check(noises: Tensor, level: float) -> Check:
     """Whether any two of the noises `[n, D]` have something in common."""
-    rows = torch.nn.functional.normalize(torch.nan_to_num(noises).double(), dim=1)
-    products, squares = rows @ rows.T, rows.square() @ rows.square().T
-    statistic = products.abs() / squares.sqrt().clamp_min(1e-300)
-    statistic.fill_diagonal_(0.0)
-    count = len(rows)
+    coins = torch.nan_to_num(noises).sign().double()
+    there = coins.abs()
+    products, sizes = (coins @ coins.T).abs().fill_diagonal_(0.0), (there @ there.T).clamp_min(1.0)
+    count = len(coins)
     pairs = count * (count - 1) // 2
-    largest = float(statistic.max()) if count else 0.0
-    correlation = float(products.fill_diagonal_(0.0).abs().max()) if count else 0.0
-    chance = min(1.0, pairs * 2 * math.exp(-(largest**2) / 2))
-    return Check(CheckKind.NOISE_REUSE, correlation, chance, level, count)
+    largest = float((products.square() / sizes).max())
+    chance = min(1.0, pairs * 2 * math.exp(-largest / 2)) if pairs else 1.0
+    return Check(CheckKind.NOISE_REUSE, float((products / sizes).max()), chance, level, count)
 
 
 def report_check(noises: Tensor, level: float) -> Check:

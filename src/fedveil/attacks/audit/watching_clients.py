@@ -148,6 +148,7 @@ class RecordOnDevice(Watcher):
     def _watched(self, broadcast: Broadcast, cohort: Sequence[int]) -> Iterator[tuple[list[int], Taps]]:
         self._slots: dict[tuple[int, int], list[int]] = {}
         steps = {client: self._steps(broadcast.round, client) for client in cohort}
+        self._own_steps = steps
         ordered = sorted(cohort, key=lambda client: sorted(steps[client]))
         for first in range(0, len(ordered), TAPPED_TOGETHER):
             members = ordered[first : first + TAPPED_TOGETHER]
@@ -155,21 +156,21 @@ class RecordOnDevice(Watcher):
             yield members, Taps(frozenset({View.ON_DEVICE}), tapped) if tapped else NO_TAPS
 
     def _steps(self, round: int, client: int) -> frozenset[int]:
-        """The steps that are looked at: those in which a canary is used. Its slots are noted."""
-        if client not in self._canary:
-            return frozenset({0}) if client in self.samples.clients else frozenset()
-        used = uses(self.method, self.sites, self.streams, round, client)
+        """The steps that are looked at: those in which a canary is used, whose slots are noted; else the first."""
+        used = uses(self.method, self.sites, self.streams, round, client) if client in self._canary else []
         for step, slot in used:
             self._slots.setdefault((client, step), []).append(slot)
+        if not used and client in self.samples.clients | self.kept:
+            return frozenset({0})
         return frozenset(step for step, _ in used)
 
     def _noisy(self, broadcast: Broadcast, upload: Upload) -> Iterator[tuple[Place, Tensor]]:
         """The canary's own rows, and one more of the same batch."""
         for observation in upload.observations:
             assert observation.step is not None
+            if observation.step not in self._own_steps[upload.client]:
+                continue  # it is looked at for another client
             slots = self._slots.get((upload.client, observation.step), [])
-            if upload.client in self._canary and not slots:
-                continue  # another client's canary is used in this step
             others = [slot for slot in range(len(observation.tensors)) if slot not in slots][:1]
             for slot in slots + others:
                 yield Place(broadcast.round, upload.client, observation.step, slot), observation.tensors[slot]

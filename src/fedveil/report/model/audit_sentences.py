@@ -112,7 +112,9 @@ _FAILED = {
     CheckKind.NOISE_SIZE: _text(
         "the noise is not what is declared (its size is {measured} of it over all coordinates)"
     ),
-    CheckKind.NOISE_REUSE: _text("noise is used more than once (two noises have a correlation of {measured})"),
+    CheckKind.NOISE_REUSE: _text(
+        "noise is used more than once (the signs of two noises have a correlation of {measured})"
+    ),
     CheckKind.REPORT_NOISE: _text(
         "reports of norms do not carry the noise they declare (its size is {measured} of it)"
     ),
