@@ -347,7 +347,9 @@ def test_an_audit_whose_check_contradicts_broke_the_promise() -> None:
     half = audit(verdict="contradicted", checks=[audit_check(measured=0.5, chance=1e-9)])
     text = Page(shown(make_run(audits=(half,)))).text
     assert text.index("An audit broke the promise") < text.index("In short")
-    assert "BROKEN: the noise is not what is declared (its size is 0.5 of it over all coordinates); do not rely" in text
+    assert (
+        "BROKEN: the noise is not what is declared (its size is 0.500 of it over all coordinates); do not rely" in text
+    )
 
 
 def test_an_inconclusive_audit_is_framed_as_a_warning_and_called_so() -> None:

@@ -147,20 +147,22 @@ class RecordOnDevice(Watcher):
 
     def _watched(self, broadcast: Broadcast, cohort: Sequence[int]) -> Iterator[tuple[list[int], Taps]]:
         self._slots: dict[tuple[int, int], list[int]] = {}
-        steps = {client: self._steps(broadcast.round, client) for client in cohort}
-        self._own_steps = steps
-        ordered = sorted(cohort, key=lambda client: sorted(steps[client]))
-        for first in range(0, len(ordered), TAPPED_TOGETHER):
-            members = ordered[first : first + TAPPED_TOGETHER]
-            tapped = frozenset[int]().union(*(steps[client] for client in members))
-            yield members, Taps(frozenset({View.ON_DEVICE}), tapped) if tapped else NO_TAPS
+        self._own_steps = {client: self._steps(broadcast.round, client) for client in {*cohort, *self.clients}}
+        groups = [self.clients[i : i + TAPPED_TOGETHER] for i in range(0, len(self.clients), TAPPED_TOGETHER)]
+        groups.append(tuple(client for client in cohort if client not in self._canary))
+        for group in groups:
+            # A tapped step draws other noise, so who is tapped when must not depend on who else takes part.
+            tapped = frozenset[int]().union(*(self._own_steps[client] for client in group))
+            members = [client for client in group if client in cohort]
+            if members:
+                yield members, Taps(frozenset({View.ON_DEVICE}), tapped) if tapped else NO_TAPS
 
     def _steps(self, round: int, client: int) -> frozenset[int]:
         """The steps that are looked at: those in which a canary is used, whose slots are noted; else the first."""
         used = uses(self.method, self.sites, self.streams, round, client) if client in self._canary else []
         for step, slot in used:
             self._slots.setdefault((client, step), []).append(slot)
-        if not used and client in self.samples.clients | self.kept:
+        if not used and (client in self._canary or client in self.samples.clients):
             return frozenset({0})
         return frozenset(step for step, _ in used)
 

@@ -48,18 +48,28 @@ def _what_it_means(audit: AuditFacts) -> str:
     proved = f"what is proved, ε ≤ {rounded_up(audit.epsilon_verified)} (δ = {audit.delta:g})"
     if audit.verdict is Verdict.CONSISTENT:
         return f"CONSISTENT with {proved}: {_noticed(audit.power)}.{but}"
-    return f"INCONCLUSIVE: nothing contradicts {proved}, but {_noticed(audit.power)}. {_needed(audit.power)}{but}"
+    return f"INCONCLUSIVE: nothing contradicts {proved}, but {_missed(audit.power)}. {_needed(audit.power)}{but}"
 
 
 def _noticed(power: PowerFacts) -> str:
-    """What the guesses could have seen, rounded down."""
-    surely = f"with {rounded_down(100 * power.probability)} % probability"
-    if power.noise <= 0:
-        return f"the guesses would not have shown {surely} even that there is no noise at all"
+    """What the guesses would have shown, rounded down."""
     return (
-        f"the guesses would have shown it {surely} if the noise were less than {rounded_down(power.noise, 2)} of what"
-        f" is declared (all of them right: ε ≥ {rounded_down(power.possible)})"
+        f"had the noise been less than {rounded_down(power.noise, 2)} of what is declared, the guesses would have shown"
+        f" it with {_surely(power)} (all of them right: ε ≥ {rounded_down(power.possible)})"
     )
+
+
+def _missed(power: PowerFacts) -> str:
+    if power.noise <= 0:
+        return f"the guesses would not have shown with {_surely(power)} even that there is no noise at all"
+    return (
+        f"only noise of less than {rounded_down(power.noise, 2)} of what is declared would the guesses have shown with"
+        f" {_surely(power)} (all of them right: ε ≥ {rounded_down(power.possible)})"
+    )
+
+
+def _surely(power: PowerFacts) -> str:
+    return f"{rounded_down(100 * power.probability)} % probability"
 
 
 def _needed(power: PowerFacts) -> str:
@@ -95,7 +105,9 @@ def _text(text: str) -> Callable[[Check], str]:
 
 
 def _plain(measured: float) -> str:
-    return "∞" if measured == float("inf") else f"{measured:.3g}"
+    if measured == float("inf"):
+        return "∞"
+    return f"{measured:.3f}" if 0.01 <= measured < 10 else f"{measured:.3g}"
 
 
 _PASSED = {
