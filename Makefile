@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 install: $(STAMP)
 
 # pip compiles on one core, the tests of the dependencies too, which takes half of the time; here all cores do the rest.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt setup.py src/fedveil/native/kernels.c
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
@@ -37,6 +37,7 @@ docs: install
 
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
+	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/steps.py
 	$(BIN)/fedveil data fetch mnist
 	$(BIN)/python benchmarks/attacks.py

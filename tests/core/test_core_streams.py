@@ -20,9 +20,9 @@ GOLDEN_INTEGER = 4089602527727248345
 
 
 def bits(streams: Streams, purpose: Purpose, address: Address, length: int = 64) -> bytes:
-    out = bytearray(length + 16)
-    streams.fill(purpose, address, bytes(length), memoryview(out))
-    return bytes(out[:length])
+    out = np.empty(length // 4, np.uint32)
+    streams.fill(purpose, address, out)
+    return out.tobytes()
 
 
 def test_the_same_seed_gives_the_same_bits_and_decisions() -> None:
@@ -84,7 +84,7 @@ def test_different_addresses_never_share_a_block(one: tuple[int, int, int], two:
 
 def test_a_shorter_draw_is_the_beginning_of_a_longer_one() -> None:
     streams = Streams.from_seed(3)
-    assert bits(streams, Purpose.BATCH, Address(1), 200)[:33] == bits(streams, Purpose.BATCH, Address(1), 33)
+    assert bits(streams, Purpose.BATCH, Address(1), 208)[:48] == bits(streams, Purpose.BATCH, Address(1), 48)
 
 
 def test_the_order_of_draws_does_not_matter() -> None:
@@ -130,18 +130,34 @@ def test_integers_fit_into_63_bits() -> None:
     assert max(drawn) > 2**61
 
 
-def test_filling_writes_no_further_than_asked() -> None:
-    out = bytearray(b"\xaa" * 96)
-    Streams.from_seed(9).fill(Purpose.BATCH, Address(), bytes(48), memoryview(out))
-    assert out[64:] == b"\xaa" * 32
-    assert out[:48] != b"\xaa" * 48
+def test_filling_overwrites_all_words_and_nothing_else() -> None:
+    out = np.full(24, 7, np.uint32)
+    Streams.from_seed(9).fill(Purpose.BATCH, Address(), out[4:16])
+    assert (out[:4] == 7).all()
+    assert (out[16:] == 7).all()
+    assert not (out[4:16] == 7).any()
 
 
 def test_a_stream_is_entered_at_any_block() -> None:
-    whole, part = bytearray(96), bytearray(48)
-    Streams.from_seed(9).fill(Purpose.BATCH, Address(1, 2, 3), bytes(80), memoryview(whole))
-    Streams.from_seed(9).fill(Purpose.BATCH, Address(1, 2, 3), bytes(32), memoryview(part), block=3)
-    assert part[:32] == whole[48:80]
+    whole, part = np.empty(20, np.uint32), np.empty(8, np.uint32)
+    Streams.from_seed(9).fill(Purpose.BATCH, Address(1, 2, 3), whole)
+    Streams.from_seed(9).fill(Purpose.BATCH, Address(1, 2, 3), part, block=3)
+    assert part.tolist() == whole[12:].tolist()
+
+
+@given(purpose=st.sampled_from(list(Purpose)), address=st.builds(Address, WORDS, WORDS, WORDS))
+def test_hashed_bits_differ_by_key_purpose_address_and_numbers(purpose: Purpose, address: Address) -> None:
+    one = Streams.from_seed(9)
+    others = [
+        one.hashed(purpose, address, 3, 4),
+        one.hashed(purpose, address, 3, 5),
+        one.hashed(purpose, address, 4, 4),
+        Streams.from_seed(8).hashed(purpose, address, 3, 4),
+        one.hashed(next(other for other in Purpose if other is not purpose), address, 3, 4),
+        one.hashed(purpose, Address(address.round ^ 1, address.client, address.step), 3, 4),
+    ]
+    assert len({bytes(bits) for bits in others}) == len(others)
+    assert {len(bits) for bits in others} == {64}
 
 
 def test_an_address_that_does_not_fit_the_counter_is_refused() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scaled_noise import scale_noise
 
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
@@ -22,10 +23,12 @@ from fedveil.engine.server import (
     close_round,
     initial_state,
     open_round,
+    open_tally,
     sanitise_sum,
     server_mechanism,
 )
 from fedveil.engine.updates import clipped, update_norms
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
@@ -104,7 +107,7 @@ def test_what_the_server_clips_side_by_side_is_what_it_would_clip_one_by_one(cou
     for client, update in enumerate(updates):
         tally.add(upload(update.tolist(), client))
         norms = update_norms(update[None], layout(300))
-        total += clipped(update[None], norms, mechanism, layout(300))[0]
+        total += clipped(update[None], norms, mechanism, layout(300), rows=1)[0]
         report = mechanism.report(norms[:, 0])
         assert report is not None
         reports += report[0]
@@ -176,11 +179,11 @@ def sanitised(
 ) -> tuple[Tally, tuple[Receipt, ...], ServerState]:
     """A round of the server alone: the tally after the noise, the receipts, the next state."""
     state = state or initial_state(method, torch.zeros(updates.shape[-1]))
-    tally = Tally(layout(updates.shape[-1]), server_mechanism(method, state))
+    tally = open_tally(method, state, layout(updates.shape[-1]), POPULATION)
     for update in updates:
         tally.add(upload(update.tolist()))
     cohort, source = range(len(updates)), NoiseSource(Streams.from_seed(seed))
-    receipts = sanitise_sum(method, state, tally, cohort, POPULATION, source)
+    receipts = sanitise_sum(method, state, tally, cohort, source, NoiseMemory())
     return tally, receipts, close_round(method, state, tally, POPULATION)
 
 
@@ -245,9 +248,8 @@ def test_receipts_are_those_that_the_method_declares() -> None:
 @pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("came", [0, 3])
 def test_noise_of_another_size_stops_the_round(factor: float, came: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = NoiseSource.standard_normal
-    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *a, **k: original(*a, **k) * factor)
-    with pytest.raises(ReceiptMismatch, match="server: the noise measured on the sum is not of the declared size"):
+    scale_noise(monkeypatch, factor)
+    with pytest.raises(ReceiptMismatch, match="server: the noise measured on the sum is not as declared"):
         sanitised(private(), torch.ones(came, SIZE))
 
 

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 import torch
+from scaled_noise import scale_noise
 
 from fedveil.core.parameters import Layout
-from fedveil.core.streams import Address, Streams
+from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Unit
 from fedveil.engine.updates import Sent, sanitised, update_norms
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.adaptive import Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
-from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.noise import STD_CELLS, NoiseSource
 from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.method import Method
 from fedveil.parts.compression import Prune
@@ -39,7 +41,7 @@ def send(
     clients: tuple[int, ...] = CLIENTS,
 ) -> Sent:
     streams = Streams.from_seed(5)
-    return sanitised(method, round, bound, clients, updates, LAYOUT, streams, NoiseSource(streams))
+    return sanitised(method, round, bound, clients, updates, LAYOUT, streams, NoiseSource(streams), NoiseMemory())
 
 
 def random_updates(scale: float = 1.0) -> torch.Tensor:
@@ -134,8 +136,7 @@ def test_receipts_of_layer_clipping_count_the_layers_and_of_no_noise_no_draws() 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 0.8, 1.25])
 def test_noise_of_another_size_is_not_confirmed(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = NoiseSource.standard_normal
-    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *a, **k: original(*a, **k) * factor)
+    scale_noise(monkeypatch, factor)
     assert not any(receipt.confirmed for receipt in send(method(), random_updates()).receipts)
 
 
@@ -144,7 +145,7 @@ def test_each_client_reports_its_norm_through_noise_of_its_own() -> None:
     streams, small = Streams.from_seed(5), Layout(("a",), ((2,),), (0,))
     updates = torch.tensor([[0.3, 0.0], [30.0, 0.0]]).repeat(2_000, 1)
     quantile = method(Quantile(start=1.0, sigma=5.0), sigma=1.0)
-    sent = sanitised(quantile, 0, 1.0, clients, updates, small, streams, NoiseSource(streams))
+    sent = sanitised(quantile, 0, 1.0, clients, updates, small, streams, NoiseSource(streams), NoiseMemory())
     assert sent.reports is not None
     below, above = sent.reports[0::2, 0], sent.reports[1::2, 0]
     for bits, expected in ((below, 0.5), (above, -0.5)):  # the norm before the clip
@@ -187,5 +188,5 @@ def test_the_addresses_of_clients_are_their_own() -> None:
     streams = Streams.from_seed(5)
     sent = send(method(Constant(1.0), sigma=1.0), torch.zeros(len(CLIENTS), LAYOUT.size)).updates
     for client, update in zip(CLIENTS, sent, strict=True):
-        drawn = NoiseSource(streams).standard_normal("upload noise", [Address(0, client)], LAYOUT.size)  # type: ignore[arg-type]
-        torch.testing.assert_close(update, drawn[0])
+        drawn = NoiseSource(streams).integers(Purpose.UPLOAD_NOISE, [Address(0, client)], LAYOUT.size)
+        torch.testing.assert_close(update, drawn[0].float() / STD_CELLS)

@@ -62,7 +62,7 @@ def test_the_noise_on_reports_has_the_declared_size(rule: Quantile | Histogram) 
 def test_reports_and_sums_draw_from_streams_of_their_own() -> None:
     source, address = NoiseSource(Streams.from_seed(1)), [Address(3, 2)]
     draws = [
-        source.standard_normal(purpose, address, 50).clone()
+        source.integers(purpose, address, 50)
         for purpose in (Purpose.REPORT_NOISE, Purpose.SERVER_NOISE, Purpose.UPLOAD_NOISE)
     ]
     assert not torch.equal(draws[0], draws[1])

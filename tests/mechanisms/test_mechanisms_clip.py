@@ -17,7 +17,8 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Batch
 from fedveil.engine.plain import Plain
-from fedveil.mechanisms.clip import MARGIN, Clip
+from fedveil.mechanisms.arithmetic import NORM_MARGIN as MARGIN
+from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.models.registry import build
 

@@ -15,9 +15,11 @@ import pytest
 import torch
 from own_runtime import Noted, one_by_one
 from safetensors.torch import load_file
+from scaled_noise import scale_noise
 
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.streams import Purpose
 from fedveil.data.dataset import Dataset, Examples, from_tensors, to_float
 from fedveil.engine import client as client_module
 from fedveil.engine import personal_models as personal_module
@@ -25,7 +27,6 @@ from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.ledger.store import Ledger
 from fedveil.mechanisms.gaussian import GaussianRound
-from fedveil.mechanisms.noise import NoiseSource
 from fedveil.models.registry import build
 from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs import run as run_module
@@ -222,7 +223,7 @@ def test_personal_models_and_moving_bounds_survive_a_kill_anywhere(
 
 def kill(patch: pytest.MonkeyPatch, name: str, at: int) -> None:
     if name == "in the middle of a round's models":
-        _die_at(patch, personal_module, "save", 4 * (at - 1) + 3, after=True)  # four clients a round, one save each
+        _die_at(patch, personal_module, "digested", 4 * (at - 1) + 3, after=True)  # four clients a round, one file each
     elif name == "while old models are forgotten":
         _die_at(patch, PersonalModels, "forget", at, after=False)
     else:
@@ -271,8 +272,7 @@ def test_a_finished_run_can_be_moved(tiny: Settings, blobs: Dataset, tmp_path: P
 def test_noise_multiplied_by_zero_stops_the_run_before_anything_is_published(
     method: str, tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = NoiseSource.standard_normal
-    monkeypatch.setattr(NoiseSource, "standard_normal", lambda *a, **k: original(*a, **k) * 0)
+    scale_noise(monkeypatch, 0)
     with pytest.raises(ReceiptMismatch, match="the noise measured on the"):
         run(method, tiny_of(method, tiny), out=tmp_path / "run", workers=1, dataset=blobs)
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["round-000000.safetensors"]
@@ -300,9 +300,8 @@ def test_executing_something_else_than_declared_stops_the_run(
     if wrong == "half the noise":
         monkeypatch.setattr(
             GaussianRound, "add_to_sums",
-            lambda self, sums, *, rows, source, addresses: sums.add_(
-                source.standard_normal("example noise", addresses, sums.shape[-1]),
-                alpha=self.sum_std(rows) / 2,
+            lambda self, sums, *, rows, source, addresses: source.add(
+                Purpose.EXAMPLE_NOISE, addresses, sums, self.sum_std(rows) / 2
             ),
         )  # fmt: skip
     elif wrong == "another clip":
@@ -467,6 +466,7 @@ def test_a_run_on_fixed_features_resumes_to_the_same_model(pictures: Dataset, tm
 
 PARTLY_FROZEN = """
 from torch import nn
+from scaled_noise import scale_noise
 
 def partly_frozen(shape, classes):
     return nn.Sequential(nn.Linear(shape[0], 16).requires_grad_(False), nn.Tanh(), nn.Linear(16, classes))

@@ -24,8 +24,8 @@ from fedveil.engine.loop import Closed, rounds
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import initial_state
 from fedveil.engine.sites import Sites
-from fedveil.mechanisms.clip import MARGIN
-from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.arithmetic import NORM_MARGIN as MARGIN
+from fedveil.mechanisms.noise import STD_CELLS, NoiseSource
 from fedveil.method import Method
 from fedveil.parts.batches import BatchSampler
 from fedveil.parts.cohorts import Cohort
@@ -116,7 +116,7 @@ class World:
     def normal(self, purpose: Purpose, round: int, client: int = 0, step: int = 0, size: int | None = None) -> Tensor:
         """N(0, I) of a length, by default that of the model."""
         address = [Address(round, client, step)]
-        return NoiseSource(self.streams).standard_normal(purpose, address, size or self.size)[0].double()
+        return NoiseSource(self.streams).integers(purpose, address, size or self.size)[0].double() / STD_CELLS
 
     # What the engine does.
 

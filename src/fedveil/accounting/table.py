@@ -18,13 +18,13 @@ from fedveil.core.types import Unit, View
 VACUOUS = 100.0
 """A group's ε beyond this says nothing; it is printed as ∞, with the number in the reason."""
 
-SINGLE_PRECISION = Caveat(
-    CaveatKind.ARITHMETIC,
-    "sums and noise are computed in single precision; the proof takes them as real numbers, the usual idealisation",
-)
 PUBLIC_COUNTS = Caveat(
     CaveatKind.PUBLIC_COUNTS,
     "how many records each client holds is public; a removed record's place contributes zero",
+)
+TUNING = Caveat(
+    CaveatKind.TUNING,
+    "speaks of this training alone; others on the same records, as a search for good settings makes, cost their ε too",
 )
 NO_COPIES = Caveat(CaveatKind.NO_COPIES, "no record is held by more than one client")
 BY_RENYI = Caveat(CaveatKind.RENYI, "certified by Rényi divergences, which overstate ε")
@@ -104,6 +104,8 @@ class Table:
         return replace(cell, caveats=tuple(caveats), together=together)
 
     def _routes(self, exposure: Exposure, unit: Unit, view: View, copies: int = 1) -> list[Route | Unprotected]:
+        if self.context.refusal is not None:
+            return [Unprotected(self.context.refusal)]
         return routes(exposure, self.crowd, unit, view, copies, self.context.strict)
 
     def _own(

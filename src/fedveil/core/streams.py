@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
 
 
 class Purpose(StrEnum):
@@ -67,7 +68,8 @@ class Streams:
         """Streams keyed from the operating system's secure source."""
         return Streams(key=secrets.token_bytes(32), seeded=False)
 
-    def _purpose_key(self, purpose: Purpose) -> bytes:
+    def purpose_key(self, purpose: Purpose) -> bytes:
+        """The key of one purpose: 32 bytes."""
         return hashlib.blake2b(purpose.encode(), key=self.key, digest_size=32).digest()
 
     @cached_property
@@ -77,26 +79,28 @@ class Streams:
     def __getstate__(self) -> dict[str, object]:
         return {"key": self.key, "seeded": self.seeded}  # cipher contexts stay in their process
 
-    def fill(
-        self, purpose: Purpose, address: Address, zeros: bytes | memoryview, out: memoryview, block: int = 0
-    ) -> None:
-        """Write `len(zeros)` random bytes of the stream at `address`, from its block of 16 bytes on, into `out`.
-
-        `zeros` is the plain text (all zero) whose encryption is the key stream; the caller keeps it.
-        """
+    def fill(self, purpose: Purpose, address: Address, words: NDArray[np.uint32], block: int = 0) -> None:
+        """Random words of the stream at `address`, from its block of 16 bytes on. `words` is a multiple of 4 long."""
         counter = struct.pack(">IIII", address.round, address.client, address.step, block)
         cipher = self._ciphers.get(purpose)
         if cipher is None:
-            cipher = Cipher(algorithms.AES(self._purpose_key(purpose)), modes.CTR(counter)).encryptor()
+            cipher = Cipher(algorithms.AES(self.purpose_key(purpose)), modes.CTR(counter)).encryptor()
             self._ciphers[purpose] = cipher
         else:
             cipher.reset_nonce(counter)
-        cipher.update_into(zeros, out)
+        words.fill(0)  # the key stream is the encryption of zeros
+        plain = words.view(np.uint8).data
+        cipher.update_into(plain, plain)
+
+    def hashed(self, purpose: Purpose, address: Address, *numbers: int) -> bytes:
+        """64 bytes more for the rare draw that wants them: a keyed hash of where it is."""
+        where = struct.pack(f">III{len(numbers)}Q", address.round, address.client, address.step, *numbers)
+        return hashlib.blake2b(where, key=self.purpose_key(purpose), person=b"more bits").digest()
 
     def generator(self, purpose: Purpose, address: Address = NOWHERE) -> np.random.Generator:
         """A NumPy generator for sampling decisions (cohorts, batches, initial weights)."""
         word = struct.pack(">III", address.round, address.client, address.step)
-        digest = hashlib.blake2b(word, key=self._purpose_key(purpose), digest_size=16).digest()
+        digest = hashlib.blake2b(word, key=self.purpose_key(purpose), digest_size=16).digest()
         return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "big")))
 
     def integer(self, purpose: Purpose, address: Address = NOWHERE) -> int:

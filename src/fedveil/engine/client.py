@@ -7,7 +7,7 @@ How gradients are computed is decided by the `Gradients` it is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,19 +16,16 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import CLIENTS_WORK, Observation, Receipt, Taps, View
 from fedveil.engine.general import scale_rows, sum_rows
-from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
-from fedveil.engine.receipts import as_declared
+from fedveil.engine.gradients import Batch, Gradients, Sums
+from fedveil.engine.sanitiser import Sanitiser, summed_in_blocks
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import sanitised
-from fedveil.mechanisms.gaussian import GaussianRound
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.local_training import LocalTraining
 
 NO_TAPS = Taps()
-
-MEASURED_COORDINATES = 20_000
-"""How many noise coordinates of a client's round are measured, spread evenly over its steps."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,7 @@ class Upload:
     update: Tensor  # [P]
     receipts: tuple[Receipt, ...]  # its own, one for each mechanism that it executed
     statistics: Statistics
+    cells: Tensor | None = None  # [P]: the update as integers on the grid of its noise, where updates are just added
     report: Tensor | None = None  # [width]: a noisy report of the update's norm, for a bound that follows the norms
     accuracy: float | None = None  # of the uploaded model on the client's own test set, where it has one
     observations: tuple[Observation, ...] = ()
@@ -85,6 +83,7 @@ def local_work(
     gradients: Gradients,
     streams: Streams,
     noise: NoiseSource,
+    memory: NoiseMemory | None = None,
     taps: Taps = NO_TAPS,
     starts: Tensor | None = None,
 ) -> tuple[Upload, ...]:
@@ -93,35 +92,47 @@ def local_work(
 
     The `clients` must be alike in number of steps, slots and declared batch size (`batched.py` sees to it). Each
     step: draw a batch, sum the (clipped) per-example gradients, add the noise, divide by the declared batch size, let
-    the optimiser step. Everything behind the noise is post-processing.
+    the optimiser step. Everything behind the noise is post-processing. `memory` is what this process remembers of the
+    noise in earlier calls.
     """
+    memory = memory or NoiseMemory()
     draws = sites.draw(method, broadcast.round, clients, streams)
     layout = gradients.layout
     rate = method.local.rate.at(broadcast.round, method.rounds)
-    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws.declared, draws.steps)
+    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws, layout, memory)
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[list[Observation]] = [[] for _ in clients]
 
     def summed(step: int, parameters: Tensor) -> Sums:
         addresses = [Address(broadcast.round, client, step) for client in clients]
-        batch = sites.batch(draws, step, _seeds(gradients, streams, addresses))
+        seeds = _seeds(gradients, streams, addresses)
         if taps.wants(View.ON_DEVICE) and step in taps.steps:
+            batch = sites.batch(replace(draws, order=None), step, seeds)  # whoever looks knows rows by their place
             rows, sums = _tapped_step(gradients, parameters, batch, sanitiser, noise, addresses)
             for k, client in enumerate(clients):
                 began, seen = parameters[k].clone(), rows[k].clone()
                 observations[k].append(Observation(View.ON_DEVICE, broadcast.round, client, step, began, seen))
             return sums
-        sums = gradients.sums(parameters, batch, None if sanitiser is None else sanitiser.factors)
-        if sanitiser is not None:
-            sanitiser.noised_sums(sums.total, noise, addresses)
-        return sums
+        batch = sites.batch(draws, step, seeds)
+        if sanitiser is None:
+            return gradients.sums(parameters, batch, None)
+        sums = summed_in_blocks(gradients, parameters, batch, sanitiser.factors)
+        return replace(sums, total=sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype))
 
     parameters, measured = local_steps(
         method.local, start, draws.steps, summed, rate=rate, declared=draws.declared, layers=layout.group_count
     )
-    of_steps = () if sanitiser is None else sanitiser.receipts(clients, draws.records, layout.group_count)
+    of_steps = () if sanitiser is None else sanitiser.receipts(clients, draws.records)
     sent = sanitised(
-        method, broadcast.round, broadcast.bound, clients, parameters - broadcast.parameters, layout, streams, noise
+        method,
+        broadcast.round,
+        broadcast.bound,
+        clients,
+        parameters - broadcast.parameters,
+        layout,
+        streams,
+        noise,
+        memory,
     )
     for view in (View.CLIENT, View.SERVER):  # nothing happens to an update between the device and the server
         if taps.wants(view):
@@ -134,6 +145,7 @@ def local_work(
             update=sent.updates[k],
             receipts=tuple(receipts[k] for receipts in (of_steps, sent.receipts) if receipts),
             statistics=statistics,
+            cells=None if sent.cells is None else sent.cells[k],
             report=None if sent.reports is None else sent.reports[k],
             observations=tuple(observations[k]),
         )
@@ -174,81 +186,6 @@ def local_steps(
     return parameters, Measured(losses / records, norms / records, rejected)
 
 
-class Sanitiser:
-    """Clips and noises the steps of one round and keeps the tally that becomes the receipts."""
-
-    def __init__(self, method: Method, round: int, batch: int, steps: int) -> None:
-        assert method.example is not None
-        self._method, self._round, self._batch = method, round, batch
-        self._mechanism: GaussianRound = method.example.at(round, method.rounds)
-        self._steps, self._draws = 0, 0
-        self._measured = -(-MEASURED_COORDINATES // max(steps, 1))  # in each step
-        self._squares, self._seen = torch.zeros((), dtype=torch.float64), 0
-        self._always = torch.ones((), dtype=torch.bool)  # there was noise in every step
-        self.factors: Factors = self._mechanism.factors
-
-    def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
-        """Noise on the clipped sums `[K, P]`, in place."""
-        some = self._some(sums.shape[-1])
-        before = sums[:, some].clone()
-        self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
-        self._tally(before, sums[:, some], sums.shape[-1])
-        return sums
-
-    def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
-        """Noise on every clipped row `[K, B, P]`, in place; their sum carries the declared noise."""
-        some = self._some(rows.shape[-1])
-        before = rows[..., some].sum(dim=1)
-        self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
-        self._tally(before, rows[..., some].sum(dim=1), rows.shape[1] * rows.shape[2])
-        return rows
-
-    @property
-    def noises_rows(self) -> bool:
-        return self._mechanism.noise == "row"
-
-    def _some(self, size: int) -> slice:
-        """The coordinates that are measured in this step: the next ones in every step, so that all have their turn."""
-        width = min(self._measured, size)
-        first = self._steps * width % (size - width + 1)
-        return slice(first, first + width)
-
-    def _tally(self, before: Tensor, after: Tensor, coordinates: int) -> None:
-        squares = (after - before).double().square().sum(dim=-1)
-        self._squares, self._always = self._squares + squares, self._always & (squares > 0)
-        self._seen += before.shape[-1]
-        self._steps += 1
-        self._draws += coordinates if self._mechanism.sigma > 0 else 0
-
-    def _confirmed(self) -> list[bool]:
-        """Whether each client's noise was there in every step and had the declared size. The size itself stays here."""
-        declared = self._mechanism.sum_std(self._batch)
-        means, always = (self._squares / max(self._seen, 1)).tolist(), self._always.tolist()
-        return [
-            as_declared(mean, declared, self._seen) and (noisy or declared == 0)
-            for mean, noisy in zip(means, always, strict=True)
-        ]
-
-    def receipts(self, clients: Sequence[int], records: Sequence[int], layers: int) -> tuple[Receipt, ...]:
-        """What was done to each of the clients, from what was executed: one receipt each, in their order."""
-        confirmed = self._confirmed()
-        return tuple(
-            Receipt(
-                round=self._round,
-                client=client,
-                did=self._mechanism.declare(
-                    place="example",
-                    layers=layers,
-                    steps=self._steps,
-                    sampling=self._method.batch.sampling(held, self._steps),
-                ),
-                confirmed=confirmed[k],
-                draws=self._draws,
-            )
-            for k, (client, held) in enumerate(zip(clients, records, strict=True))
-        )
-
-
 def check_taps(method: Method, taps: Taps) -> None:
     """Refuse a view that the method cannot show honestly."""
     unseen = taps.views.difference(CLIENTS_WORK)
@@ -276,10 +213,10 @@ def _tapped_step(
         return raw.rows, sum_rows(raw, None, gradients.layout)
     rows = scale_rows(raw, sanitiser.factors, gradients.layout)
     if sanitiser.noises_rows:
-        total = sanitiser.noised_rows(rows, noise, addresses).sum(dim=1)
+        total = sanitiser.noised_rows(rows, noise, addresses)
     else:
-        total = sanitiser.noised_sums(rows.sum(dim=1), noise, addresses)
-    return rows, Sums(total, raw.losses.sum(dim=-1), raw.norms, raw.rejected)
+        total = sanitiser.noised_sums(rows.double().sum(dim=1), noise, addresses)
+    return rows, Sums(total.to(parameters.dtype), raw.losses.sum(dim=-1), raw.norms, raw.rejected)
 
 
 def _seeds(gradients: Gradients, streams: Streams, addresses: list[Address]) -> tuple[int, ...] | None:

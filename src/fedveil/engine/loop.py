@@ -19,8 +19,9 @@ from fedveil.engine.batched import Evaluation
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, check_taps
 from fedveil.engine.job import Job
 from fedveil.engine.personal_models import PersonalModels, Starts
-from fedveil.engine.receipts import check_receipts
-from fedveil.engine.server import ServerState, Tally, close_round, open_round, sanitise_sum, server_mechanism
+from fedveil.engine.receipts import ReceiptMismatch, check_receipts
+from fedveil.engine.server import ServerState, Tally, close_round, open_round, open_tally, sanitise_sum
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.compression import upload_bytes
@@ -103,7 +104,7 @@ def rounds(
     method.check(population)
     check_taps(method, taps)
     admission = admission or Limited([0] * population.clients, method.cohort.most)
-    noise = NoiseSource(streams)
+    noise, memory = NoiseSource(streams), NoiseMemory()
     if (personal is None) != isinstance(method.personal, Shared):
         raise FedveilError("personal: this method needs a place for the clients' own models")
     while state.round < method.rounds:
@@ -112,15 +113,18 @@ def rounds(
         if not candidates:
             return
         cohort, broadcast = open_round(method, state, candidates, streams)
+        expected = method.cohort.at(state.round, method.rounds).divisor(len(candidates))
+        if not memory.confirms_cohort(cohort, len(candidates), expected):
+            raise ReceiptMismatch(f"round {state.round}: the cohort was drawn before; the draws are not random")
         pay(state, cohort)
-        tally, observations = Tally(layout, server_mechanism(method, state)), list[Observation]()
+        tally, observations = open_tally(method, state, layout, population), list[Observation]()
         starts = None if personal is None else personal.starts(broadcast.parameters, cohort)
         for upload in runtime.train(broadcast, cohort, taps, starts):
             tally.add(upload)
             observations += upload.observations
             if personal is not None:
                 personal.keep(state.round, broadcast.parameters, upload)
-        tally.receipts += sanitise_sum(method, state, tally, cohort, population, noise)
+        tally.receipts += sanitise_sum(method, state, tally, cohort, noise, memory)
         check_receipts(method, population, state.round, cohort, tally.receipts, layout, _bound(method, state, tally))
         admission.took_part(state.round, cohort)
         summary = _summary(method, state, tally, time.perf_counter() - begun)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,9 +10,6 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.types import Declaration, Population, Receipt
 from fedveil.method import Method
-
-MEASURED_DEVIATIONS = 7.0
-"""How many standard errors a measured noise level may lie off the declared one."""
 
 
 class ReceiptMismatch(FedveilError):
@@ -59,20 +55,4 @@ def _check_receipt(declared: Declaration, receipt: Receipt, round: int, coordina
     if declared.sum_std > 0 and receipt.draws < declared.steps * coordinates:
         raise ReceiptMismatch(f"{where}: {receipt.draws} noise coordinates, declared {declared.steps * coordinates}")
     if not receipt.confirmed:
-        raise ReceiptMismatch(f"{where}: the noise measured on the tensors is not of the declared size")
-
-
-def as_declared(mean_square: float, declared: float, count: int) -> bool:
-    """Whether the mean square of `count` noise coordinates fits a standard deviation of `declared`.
-
-    Relative to its expectation it is χ²/count, whose cube root is close to normal with mean 1 − 2/(9·count) and
-    variance 2/(9·count) even for few coordinates (Wilson and Hilferty 1931), so that a small model's missing noise is
-    not taken for chance. 1e-3 is room for sums in single precision. Where no noise is declared none may be measured,
-    and noise that is declared may not measure zero.
-    """
-    if declared == 0 or mean_square == 0:
-        return mean_square == declared == 0
-    variance = 2 / (9 * max(count, 1))
-    room = MEASURED_DEVIATIONS * math.sqrt(variance)
-    low, high = (max(1 - variance - room, 0.0) ** 3, (1 - variance + room) ** 3)
-    return low - 1e-3 <= mean_square / declared**2 <= high + 1e-3
+        raise ReceiptMismatch(f"{where}: the noise measured on the tensors is not as declared")

@@ -15,11 +15,12 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population, Receipt
 from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.general import group_norms
-from fedveil.engine.receipts import ReceiptMismatch, as_declared
+from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.engine.updates import clipped
+from fedveil.engine.witness import NoiseMemory, Witness
 from fedveil.mechanisms.adaptive import CohortMedian, Reported
 from fedveil.mechanisms.gaussian import GaussianRound
-from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import ONE_UPDATE, Method
 from fedveil.parts.optimisers import State
 
@@ -47,9 +48,14 @@ def open_round(
     method: Method, state: ServerState, candidates: Sequence[int], streams: Streams
 ) -> tuple[list[int], Broadcast]:
     """Who of the candidates takes part, and what they are sent."""
-    generator = streams.generator(Purpose.COHORT, Address(state.round))
-    cohort = method.cohort.at(state.round, method.rounds).draw(candidates, generator)
+    cohort = draw_cohort(method, state.round, candidates, streams)
     return cohort, Broadcast(state.round, state.parameters, state.bound)
+
+
+def draw_cohort(method: Method, round: int, candidates: Sequence[int], streams: Streams) -> list[int]:
+    """Who of the candidates takes part in a round: the same whenever it is drawn from the same streams."""
+    generator = streams.generator(Purpose.COHORT, Address(round))
+    return method.cohort.at(round, method.rounds).draw(candidates, generator)
 
 
 @dataclass
@@ -59,11 +65,18 @@ class Tally:
     Uploads come in an order that the cohort fixes, so the sum does not depend on how clients were chunked; double
     precision keeps small updates from being lost in it. What the server clips waits (`settle`) until there is enough to
     be clipped side by side; under a bound that is the cohort's own median, until all have arrived.
+
+    Where uploads carry noise of their own and are just added, their integers are, so that the sum has the noises of all
+    of them exactly: `grid` is what one is worth, and `report_grid` for their reports.
     """
 
     layout: Layout
     mechanism: GaussianRound | None = None
-    total: Tensor = field(init=False)
+    most: int = 1  # updates that can be in the sum, for the rounding of adding them
+    declared: float = 1.0  # updates that the server's noise is declared for
+    grid: float | None = None
+    report_grid: float | None = None
+    sum: Tensor = field(init=False)  # in units of the grid, if there is one
     reports: Tensor | None = None
     receipts: list[Receipt] = field(default_factory=list)
     update_norms: list[float] = field(default_factory=list)
@@ -73,8 +86,8 @@ class Tally:
     clients: int = 0
 
     def __post_init__(self) -> None:
-        self.total = torch.zeros(self.layout.size, dtype=torch.float64)
-        self._plain = self.total.clone() if self.mechanism is not None else self.total
+        self.sum = torch.zeros(self.layout.size, dtype=torch.float64)
+        self._plain = self.sum.clone() if self.mechanism is not None else self.sum
         self._layer_norms = [0.0] * self.layout.group_count
         self._layer_update_norms = torch.zeros(self.layout.group_count, dtype=torch.float64)
         self._waiting: list[tuple[Tensor, Tensor]] = []
@@ -83,7 +96,7 @@ class Tally:
         norms = group_norms(upload.update, self.layout)
         norm = float(lengths(upload.update))
         if math.isfinite(norm):
-            self._plain += upload.update
+            self._plain += upload.update if upload.cells is None else upload.cells
             self.update_norms.append(norm)
             self._layer_update_norms += norms
         else:  # a client whose training diverged contributes zero; the divisor stays what it is
@@ -93,7 +106,8 @@ class Tally:
             if len(self._waiting) == CLIPPED_TOGETHER and not isinstance(self.mechanism.clip.bound, CohortMedian):
                 self.settle(self.mechanism)
         if upload.report is not None:
-            self._add_report(upload.report)
+            noisy = upload.report
+            self._add_report(noisy if self.report_grid is None else (noisy / self.report_grid).round())
         self.receipts += upload.receipts
         self.losses.append(upload.statistics.loss)
         self._layer_norms = [a + b for a, b in zip(self._layer_norms, upload.statistics.norms, strict=True)]
@@ -101,19 +115,30 @@ class Tally:
         self.clients += 1
 
     def _add_report(self, report: Tensor) -> None:
-        self.reports = report.double() if self.reports is None else self.reports + report
+        self.reports = report if self.reports is None else self.reports + report
 
     def settle(self, mechanism: GaussianRound) -> None:
         """Clip and add what is waiting, in the order in which it came."""
         for first in range(0, len(self._waiting), CLIPPED_TOGETHER):
             waiting = self._waiting[first : first + CLIPPED_TOGETHER]
             norms = torch.stack([norms for _, norms in waiting])
-            for update in clipped(torch.stack([update for update, _ in waiting]), norms, mechanism, self.layout):
-                self.total += update
+            updates = torch.stack([update for update, _ in waiting])
+            for update in clipped(updates, norms, mechanism, self.layout, self.most, self.declared):
+                self.sum += update
             reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
             for report in () if reports is None else reports:
                 self._add_report(report)
         self._waiting = []
+
+    @property
+    def total(self) -> Tensor:
+        """The sum of the updates."""
+        return self.sum if self.grid is None else self.sum * self.grid
+
+    @property
+    def report_total(self) -> Tensor | None:
+        """The sum of the reports."""
+        return self.reports if self.reports is None or self.report_grid is None else self.reports * self.report_grid
 
     @property
     def waiting_lengths(self) -> Tensor:
@@ -135,7 +160,7 @@ class Tally:
     @property
     def update_scale(self) -> float:
         """U_s: the mean over coordinates of the squared mean update (Geyer et al., section 3)."""
-        mean = self._plain / max(len(self.update_norms), 1)
+        mean = self._plain * (self.grid or 1.0) / max(len(self.update_norms), 1)
         return float(mean.square().mean())
 
     @property
@@ -150,8 +175,25 @@ def server_mechanism(method: Method, state: ServerState) -> GaussianRound | None
     return None if method.server is None else method.server.at(state.round, method.rounds, state.bound)
 
 
+def open_tally(method: Method, state: ServerState, layout: Layout, population: Population) -> Tally:
+    """An empty tally for the round that comes."""
+    grid = report_grid = None
+    if method.upload is not None and method.uploads_add_up:
+        upload = method.upload.at(state.round, method.rounds, state.bound)
+        grid = grid_width(upload.sum_std(1)) if upload.sigma > 0 else None
+        report_grid = None if upload.reporter is None else grid_width(upload.reporter.std)
+    return Tally(
+        layout,
+        server_mechanism(method, state),
+        most=population.clients,
+        declared=method.cohort.at(state.round, method.rounds).divisor(population.clients),
+        grid=grid,
+        report_grid=report_grid,
+    )
+
+
 def sanitise_sum(
-    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], population: Population, noise: NoiseSource
+    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource, memory: NoiseMemory
 ) -> tuple[Receipt, ...]:
     """Noise the tally's sum and reports in place, as `method.server` says; the receipts, one for each of the cohort.
 
@@ -165,32 +207,33 @@ def sanitise_sum(
     if isinstance(mechanism.clip.bound, CohortMedian):
         mechanism = method.server.at(state.round, method.rounds, mechanism.clip.bound.of(tally.waiting_lengths))
     tally.settle(mechanism)
-    rows = method.cohort.at(state.round, method.rounds).divisor(population.clients)
-    drawn, addresses = torch.zeros(1, tally.layout.size), [Address(state.round)]
-    mechanism.add_to_sums(drawn, rows=rows, source=noise, addresses=addresses, purpose=Purpose.SERVER_NOISE)
-    before = tally.total.clone()
-    tally.total += drawn[0]
+    rows, addresses = tally.declared, [Address(state.round)]
+    witness = Witness(tally.layout, mechanism.sum_std(rows), round=state.round, steps=1, memory=memory)
+    sums = tally.sum.unsqueeze(0)
+    seen, longest = witness.before(sums), mechanism.clip.sensitivity(mechanism.bound, tally.layout.group_count)
+    confirmed = float(sums.norm()) <= longest * max(tally.clients, 1)
+    mechanism.add_to_sums(sums, rows=rows, source=noise, addresses=addresses, purpose=Purpose.SERVER_NOISE)
+    witness.after(seen, sums)
     if mechanism.reporter is not None:
-        reports = tally.reports if tally.reports is not None else torch.zeros(mechanism.reporter.width)
-        noisy = reports.float().unsqueeze(0)
-        mechanism.add_to_reports(noisy, source=noise, addresses=addresses)
-        tally.reports = noisy[0].double()
+        if tally.reports is None:
+            tally.reports = torch.zeros(mechanism.reporter.width, dtype=torch.float64)
+        plain = tally.reports.clone()
+        mechanism.add_to_reports(tally.reports.unsqueeze(0), source=noise, addresses=addresses)
+        confirmed &= memory.confirms_reports(tally.reports - plain, mechanism.reporter.std)
     did = mechanism.declare(place="server", layers=tally.layout.group_count, steps=1, sampling=ONE_UPDATE, rows=rows)
-    measured = float((tally.total - before).square().mean())
-    confirmed = as_declared(measured, did.sum_std, tally.layout.size)
-    if not confirmed:
-        raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not of the declared size")
+    if not (confirmed and witness.confirmed(["server"])[0]):
+        raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not as declared")
     draws = tally.layout.size if mechanism.sigma > 0 else 0
-    return tuple(Receipt(state.round, client, did, confirmed, draws) for client in cohort)
+    return tuple(Receipt(state.round, client, did, True, draws) for client in cohort)
 
 
 def next_bound(method: Method, state: ServerState, tally: Tally, divisor: float) -> float | None:
     """C of the next round, from the noisy reports of this one."""
     clip = method.adaptive_clip
-    if clip is None or state.bound is None or tally.reports is None:
+    if clip is None or state.bound is None or tally.report_total is None:
         return state.bound
     assert isinstance(clip.adaptive, Reported)
-    return clip.adaptive.next(state.bound, tally.reports, divisor)
+    return clip.adaptive.next(state.bound, tally.report_total, divisor)
 
 
 def close_round(method: Method, state: ServerState, tally: Tally, population: Population) -> ServerState:

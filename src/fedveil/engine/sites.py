@@ -20,16 +20,24 @@ from fedveil.method import Method
 
 @dataclass(frozen=True)
 class Draws:
-    """The batches of one round for K alike clients: indices `[K, steps, slots]` into the examples."""
+    """The batches of one round for K alike clients: indices `[K, steps, slots]` into the examples.
+
+    `order` `[K, steps, slots]` says which of them goes to which slot of the computation, where batches vary in size.
+    """
 
     indices: Tensor
-    counts: Tensor  # [K, steps] filled slots
+    counts: Tensor  # [K, steps] how many of the indices are meant, from the left
     declared: int  # B, the constant that divisors and noise use
     records: tuple[int, ...]  # N_i of each client
+    order: Tensor | None = None
 
     @property
     def steps(self) -> int:
         return self.indices.shape[1]
+
+    @property
+    def slots(self) -> int:
+        return self.indices.shape[2]
 
 
 @dataclass(frozen=True)
@@ -65,28 +73,37 @@ class Sites:
     def draw(self, method: Method, round: int, clients: Sequence[int], streams: Streams) -> Draws:
         """Each client draws its batches from its own stream."""
         steps, _, declared = self.shape(method, clients[0])
-        indices, counts = [], []
+        indices, counts, orders = [], [], []
         for client in clients:
             generator = streams.generator(Purpose.BATCH, Address(round, client))
             draw = method.batch.draw(self.sizes[client], steps, generator)
             indices.append(self.members(client)[torch.from_numpy(draw.positions)])
             counts.append(torch.from_numpy(np.ascontiguousarray(draw.counts)))
+            if method.batch.kind == "poisson":
+                slots = np.tile(np.arange(draw.positions.shape[1]), (steps, 1))
+                orders.append(torch.from_numpy(generator.permuted(slots, axis=1)))
         return Draws(
             indices=torch.stack(indices),
             counts=torch.stack(counts),
             declared=declared,
             records=tuple(self.sizes[client] for client in clients),
+            order=torch.stack(orders) if orders else None,
         )
 
     def batch(self, draws: Draws, step: int, seeds: tuple[int, ...] | None) -> Batch:
-        """Step `step` of every client as tensors."""
-        indices = draws.indices[:, step]
+        """Step `step` of every client as tensors.
+
+        Where batches vary in size their records sit in random slots. A record more or less then moves no other one to
+        another slot (in distribution), where the same arithmetic might round its gradient differently.
+        """
+        indices, filled = draws.indices[:, step], torch.arange(draws.slots) < draws.counts[:, step, None]
+        if draws.order is not None:
+            indices, filled = (table.gather(1, draws.order[:, step]) for table in (indices, filled))
         flat = indices.reshape(-1)
         inputs = to_float(self.examples.inputs.index_select(0, flat))
-        slots = torch.arange(indices.shape[1])
         return Batch(
             inputs=inputs.view(*indices.shape, *inputs.shape[1:]),
             labels=self.examples.labels.index_select(0, flat).view(indices.shape),
-            weights=(slots < draws.counts[:, step, None]).to(torch.float32),
+            weights=filled.to(torch.float32),
             seeds=seeds,
         )

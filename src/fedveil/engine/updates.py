@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
-from fedveil.core.types import Declaration, Receipt
+from fedveil.core.types import Receipt
 from fedveil.engine.general import group_norms
-from fedveil.engine.receipts import as_declared
-from fedveil.mechanisms.gaussian import GaussianRound
+from fedveil.engine.witness import NoiseMemory, Witness
+from fedveil.mechanisms.arithmetic import DOUBLE, margin
+from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import ONE_UPDATE, Method
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What K clients send: updates `[K, P]`, noisy reports of their norms `[K, width]` if any, and the receipts."""
+    """What K clients send: updates `[K, P]`, noisy reports of their norms `[K, width]` if any, and the receipts.
+
+    `cells` are the updates as integers on the grid of their noise, where they are to be added exactly.
+    """
 
     updates: Tensor
+    cells: Tensor | None
     reports: Tensor | None
     receipts: tuple[Receipt, ...]  # one of each client, in their order; none at all where nothing was noised
 
@@ -41,6 +46,7 @@ def sanitised(
     layout: Layout,
     streams: Streams,
     noise: NoiseSource,
+    memory: NoiseMemory,
 ) -> Sent:
     """The updates `[K, P]` as the method lets them go.
 
@@ -49,24 +55,54 @@ def sanitised(
     follows and is post-processing.
     """
     addresses = [Address(round, client) for client in clients]
-    reports: Tensor | None = None
-    receipts: tuple[Receipt, ...] = ()
-    if method.upload is not None:
+    if method.upload is None:
+        sent = Sent(updates, None, None, ())
+    else:
         mechanism = method.upload.at(round, method.rounds, bound)
-        norms = update_norms(updates, layout)
-        updates = clipped(updates, norms, mechanism, layout)
-        before = updates.clone()
-        mechanism.add_to_sums(updates, rows=1, source=noise, addresses=addresses, purpose=Purpose.UPLOAD_NOISE)
-        reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
-        if reports is not None:
-            mechanism.add_to_reports(reports, source=noise, addresses=addresses)
-        declared = mechanism.declare(
-            place="upload", layers=layout.group_count, steps=1, sampling=ONE_UPDATE, adds_up=method.uploads_add_up
-        )
-        receipts = _receipts(declared, round, clients, updates - before)
+        sent = _noised(method, mechanism, round, clients, updates, layout, noise, memory)
     if method.compress is not None:
-        updates = method.compress.apply(updates, addresses, streams)
-    return Sent(updates, reports, receipts)
+        sent = replace(sent, updates=method.compress.apply(sent.updates, addresses, streams))
+    return sent
+
+
+def _noised(
+    method: Method,
+    mechanism: GaussianRound,
+    round: int,
+    clients: Sequence[int],
+    updates: Tensor,
+    layout: Layout,
+    noise: NoiseSource,
+    memory: NoiseMemory,
+) -> Sent:
+    addresses = [Address(round, client) for client in clients]
+    norms = update_norms(updates, layout)
+    noisy = clipped(updates, norms, mechanism, layout, rows=1).double()
+    most = mechanism.clip.sensitivity(mechanism.bound, layout.group_count)
+    good = bool((torch.linalg.vector_norm(noisy, dim=-1) <= most).all())
+    witness = Witness(layout, mechanism.sum_std(1), round=round, steps=1, memory=memory)
+    seen = witness.before(noisy)
+    mechanism.add_to_sums(noisy, rows=1, source=noise, addresses=addresses, purpose=Purpose.UPLOAD_NOISE)
+    witness.after(seen, noisy)
+    reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
+    if reports is not None and mechanism.reporter is not None:
+        plain = reports.clone()
+        mechanism.add_to_reports(reports, source=noise, addresses=addresses)
+        good &= memory.confirms_reports(reports - plain, mechanism.reporter.std)
+    did = mechanism.declare(
+        place="upload", layers=layout.group_count, steps=1, sampling=ONE_UPDATE, adds_up=method.uploads_add_up
+    )
+    draws = layout.size if did.sum_std > 0 else 0
+    confirmed = witness.confirmed([("upload", client) for client in clients])
+    return Sent(
+        updates=noisy.to(updates.dtype),
+        cells=whole_cells(noisy, did.sum_std) if did.adds_up and did.sum_std > 0 else None,
+        reports=reports,
+        receipts=tuple(
+            Receipt(round, client, did, good and seen_well, draws)
+            for client, seen_well in zip(clients, confirmed, strict=True)
+        ),
+    )
 
 
 def update_norms(updates: Tensor, layout: Layout) -> Tensor:
@@ -74,24 +110,16 @@ def update_norms(updates: Tensor, layout: Layout) -> Tensor:
     return torch.stack([group_norms(update, layout) for update in updates])
 
 
-def clipped(updates: Tensor, norms: Tensor, mechanism: GaussianRound, layout: Layout) -> Tensor:
-    """Updates `[K, P]` with layer norms `[K, M]`, clipped; an update that is not finite becomes zero."""
-    factors = mechanism.factors(norms)
+def clipped(
+    updates: Tensor, norms: Tensor, mechanism: GaussianRound, layout: Layout, rows: int, declared: float = 1.0
+) -> Tensor:
+    """Updates `[K, P]` with layer norms `[K, M]`, clipped; an update that is not finite becomes zero.
+
+    They are for sums of at most `rows` such updates, made in double precision, whose noise is that of `declared` rows.
+    """
+    multiplier = mechanism.multiplier(declared, layout.group_count)
+    below = margin(rows=rows, chain=rows, size=layout.size, multiplier=multiplier, unit=DOUBLE)
+    factors = mechanism.factors(norms, below)
     parts = [updates[:, part] * factors[:, m, None] for m, part in enumerate(layout.group_slices)]
     finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
     return torch.where(finite, torch.cat(parts, dim=-1), torch.zeros((), dtype=updates.dtype))
-
-
-def _receipts(did: Declaration, round: int, clients: Sequence[int], noise: Tensor) -> tuple[Receipt, ...]:
-    squares = noise.double().square().mean(dim=-1).tolist()
-    count = noise.shape[-1]
-    return tuple(
-        Receipt(
-            round=round,
-            client=client,
-            did=did,
-            confirmed=as_declared(squares[k], did.sum_std, count),
-            draws=count if did.sum_std > 0 else 0,
-        )
-        for k, client in enumerate(clients)
-    )

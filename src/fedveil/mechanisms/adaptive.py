@@ -4,6 +4,9 @@ Reading norms costs privacy. Two of the rules here add noise and declare it: eve
 norm beside itself, and the noisy sum of the reports moves the bound for the next round. The third reads the norms
 without noise, as Geyer et al. do, and declares that (`leaks_bound`).
 
+A report is a count, which no clip can shrink. So its noise is drawn a few millionths wider than σ (`std`), which pays
+for rounding it to the grid of the noise.
+
 A report's noise sits where the noise of the mechanism sits: on the client for noise on uploads, so that the server
 sees nothing without it, and on the sum for noise at the server.
 """
@@ -17,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedveil.core.checks import FieldError, count, positive
+from fedveil.core.checks import FieldError, count, positive, within
 
 LEAST_BOUND, MOST_BOUND = 1e-9, 1e9
 """Where an adaptive bound stays, so that noise never drives it out of single precision."""
@@ -46,10 +49,15 @@ class Quantile:
         positive("rate", self.rate)
         if not 0 < self.target < 1:
             raise FieldError("target", f"must lie strictly between 0 and 1, not {self.target}")
+        within("sigma", self.sigma, 0, 1e6)
 
     @property
     def width(self) -> int:
         return 1
+
+    @property
+    def std(self) -> float:
+        return _widened(self.sigma, change=0.5, width=self.width)
 
     def reports_in(self, round: int) -> bool:
         return True
@@ -69,7 +77,7 @@ class Quantile:
 
     def report(self, lengths: Tensor, bound: float) -> Tensor:
         """`[K, 1]` from the norms `[K]`."""
-        return (lengths <= bound).to(torch.float32).sub_(0.5).unsqueeze(-1)
+        return (lengths <= bound).to(torch.float64).sub_(0.5).unsqueeze(-1)
 
     def next(self, bound: float, total: Tensor, contributions: float) -> float:
         """The bound after a round, from the noisy sum of the reports and the declared number of contributions."""
@@ -99,6 +107,7 @@ class Histogram:
     def __post_init__(self) -> None:
         positive("start", self.start)
         positive("sigma", self.sigma)
+        within("sigma", self.sigma, 0, 1e6)
         count("every", self.every)
         if not -40 <= self.lowest < self.highest <= 40:
             raise FieldError(
@@ -108,6 +117,10 @@ class Histogram:
     @property
     def width(self) -> int:
         return self.highest - self.lowest + 2
+
+    @property
+    def std(self) -> float:
+        return _widened(self.sigma, change=1.0, width=self.width)
 
     def reports_in(self, round: int) -> bool:
         """The first round looks as well: nobody knows the norms before."""
@@ -125,7 +138,7 @@ class Histogram:
         """`[K, bins]` from the norms `[K]`; a norm that is not finite counts as very large."""
         edges = torch.tensor([2.0**power for power in range(self.lowest, self.highest + 1)])
         bins = torch.bucketize(torch.nan_to_num(lengths, nan=math.inf), edges)
-        return torch.nn.functional.one_hot(bins, self.width).to(torch.float32)
+        return torch.nn.functional.one_hot(bins, self.width).to(torch.float64)
 
     def next(self, bound: float, total: Tensor, contributions: float) -> float:
         counts = total.clamp_min(0.0)
@@ -162,3 +175,12 @@ Adaptive = Reported | CohortMedian
 
 def _kept(bound: float) -> float:
     return min(max(bound, LEAST_BOUND), MOST_BOUND)
+
+
+def _widened(sigma: float, change: float, width: int) -> float:
+    """The noise on reports of `width` numbers that one contribution changes by `change` in L2, after rounding too.
+
+    A grid of width g adds at most g·sqrt(width) to the change, so (change + g·sqrt(width))/std ≤ change/σ.
+    """
+    rounding = sigma * math.sqrt(width) * 2.0**-24 * (1 + 2.0**-10) / change
+    return sigma / (1 - rounding)

@@ -10,16 +10,10 @@ from torch import Tensor
 
 from fedveil.core.checks import one_of
 from fedveil.mechanisms.adaptive import Adaptive, CohortMedian
+from fedveil.mechanisms.arithmetic import NORM_MARGIN
 from fedveil.mechanisms.schedules import Schedule, schedule
 
 Bound = Schedule | Adaptive
-
-MARGIN = 2.0**-12
-"""How far below the bound rows are clipped, so that no rounding lifts one above it.
-
-Norms are off by less than 1.3e-4 of themselves (`core.norms`); 2⁻¹² is 2.4e-4, and what is left covers the rounding of
-the norm over layers, of a dense layer's product of two norms, of the quotient and of the scaled row.
-"""
 
 
 @dataclass(frozen=True)
@@ -28,8 +22,8 @@ class Clip:
 
     The bound C_t follows a public schedule, or the norms themselves (`adaptive`).
 
-    Sensitivity: flat, S = C. Per layer over M layers, S = sqrt(C² + … + C²) = C·sqrt(M). Rows are clipped at
-    C·(1 − `MARGIN`), so that the norm in real numbers never passes C although it is computed in single precision.
+    Sensitivity: flat, S = C. Per layer over M layers, S = sqrt(C² + … + C²) = C·sqrt(M). Rows are clipped
+    a margin below C, so that S holds for what is computed, in single precision and on a grid (`arithmetic.py`).
     A row with a NaN or infinite norm is replaced by zero, so it cannot pass.
     """
 
@@ -62,9 +56,9 @@ class Clip:
         """S for rows of `layers` layers clipped at `bound`."""
         return bound * math.sqrt(layers) if self.by == "layer" else bound
 
-    def factors(self, norms: Tensor, bound: float) -> Tensor:
-        """min(1, C·(1 − `MARGIN`)/‖row‖) for norms `[..., M]` of a row's layers; 0 for a row with one not finite."""
-        limit = torch.tensor(bound * (1 - MARGIN), dtype=norms.dtype)
+    def factors(self, norms: Tensor, bound: float, margin: float = NORM_MARGIN) -> Tensor:
+        """min(1, C·(1 − margin)/‖row‖) for norms `[..., M]` of a row's layers; 0 for a row with one not finite."""
+        limit = torch.tensor(bound * (1 - margin), dtype=norms.dtype)
         finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
         if self.by == "flat":
             length = norms.square().sum(dim=-1, keepdim=True).sqrt()

@@ -12,8 +12,9 @@ from fedveil.core.checks import FieldError, not_negative, one_of, within
 from fedveil.core.streams import Address, Purpose
 from fedveil.core.types import Declaration, Sampling, Unit
 from fedveil.mechanisms.adaptive import Adaptive, CohortMedian, Reported
+from fedveil.mechanisms.arithmetic import NORM_MARGIN
 from fedveil.mechanisms.clip import Clip
-from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.mechanisms.schedules import Constant, Schedule, schedule
 
 
@@ -89,9 +90,13 @@ class GaussianRound:
         """Noise on the sum of a declared number of rows."""
         return self.sigma * self.bound * (math.sqrt(rows) if self.noise == "row" else 1.0)
 
-    def factors(self, norms: Tensor) -> Tensor:
+    def factors(self, norms: Tensor, margin: float = NORM_MARGIN) -> Tensor:
         """What rows with these norms `[..., M]` are multiplied with."""
-        return self.clip.factors(norms, self.bound)
+        return self.clip.factors(norms, self.bound, margin)
+
+    def multiplier(self, rows: float, layers: int) -> float:
+        """z: the noise on a sum of a declared number of rows, in units of its sensitivity."""
+        return self.sum_std(rows) / self.clip.sensitivity(self.bound, layers)
 
     def declare(
         self,
@@ -129,14 +134,18 @@ class GaussianRound:
     ) -> None:
         """Noise the sums `[K, P]` in place; row `k` draws from the stream at `addresses[k]`."""
         if self.sigma > 0:
-            sums.add_(source.standard_normal(purpose, addresses, sums.shape[-1]), alpha=self.sum_std(rows))
+            source.add(purpose, addresses, sums, self.sum_std(rows))
 
-    def add_to_rows(self, rows: Tensor, *, source: NoiseSource, addresses: Sequence[Address]) -> None:
-        """Noise every row of `[K, B, P]` by itself, in place: `row` noise when somebody looks at the rows."""
-        if self.sigma > 0:
-            count, batch, size = rows.shape
-            noise = source.standard_normal(Purpose.ROW_NOISE, addresses, batch * size)
-            rows.add_(noise.view(count, batch, size), alpha=self.row_std)
+    def add_to_rows(self, rows: Tensor, *, source: NoiseSource, addresses: Sequence[Address]) -> Tensor:
+        """Noise every row of `[K, B, P]` by itself, in place; their exact sums `[K, P]`, in double precision."""
+        if not self.row_std > 0:
+            return rows.double().sum(dim=1)
+        count, batch, size = rows.shape
+        noisy = rows.double().view(count, batch * size)
+        source.add(Purpose.ROW_NOISE, addresses, noisy, self.row_std)
+        noisy = noisy.view(count, batch, size)
+        rows.copy_(noisy)
+        return whole_cells(noisy, self.row_std).sum(dim=1).mul_(grid_width(self.row_std))
 
     def report(self, lengths: Tensor) -> Tensor | None:
         """The norms' reports `[K, width]`, still without noise; None in rounds that report nothing."""
@@ -145,5 +154,9 @@ class GaussianRound:
     def add_to_reports(self, reports: Tensor, *, source: NoiseSource, addresses: Sequence[Address]) -> None:
         """Noise on reports `[K, width]`, or on their sum with one address, in place."""
         assert self.reporter is not None
-        noise = source.standard_normal(Purpose.REPORT_NOISE, addresses, reports.shape[-1])
-        reports.add_(noise, alpha=self.reporter.sigma)
+        source.add(Purpose.REPORT_NOISE, addresses, reports, self.reporter.std)
+
+
+def whole_cells(noisy: Tensor, std: float) -> Tensor:
+    """The integers behind values `noisy` that were noised in double precision."""
+    return (noisy / grid_width(std)).round_()

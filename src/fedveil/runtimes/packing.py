@@ -18,17 +18,20 @@ from fedveil.engine.client import Statistics, Upload
 
 @dataclass(frozen=True)
 class Packed:
-    """The uploads of alike clients: all of them have a report, or none has."""
+    """The uploads of alike clients: all of them have cells or a report, or none has."""
 
     updates: Tensor  # [K, P]
+    cells: Tensor | None  # [K, P]
     reports: Tensor | None  # [K, width]
     others: tuple[tuple[int, tuple[Receipt, ...], Statistics, float | None, tuple[Observation, ...]], ...]
 
 
 def pack_uploads(uploads: Sequence[Upload]) -> Packed:
+    cells = [upload.cells for upload in uploads if upload.cells is not None]
     reports = [upload.report for upload in uploads if upload.report is not None]
     return Packed(
         updates=torch.stack([upload.update for upload in uploads]),
+        cells=torch.stack(cells) if cells else None,
         reports=torch.stack(reports) if reports else None,
         others=tuple((one.client, one.receipts, one.statistics, one.accuracy, one.observations) for one in uploads),
     )
@@ -36,10 +39,12 @@ def pack_uploads(uploads: Sequence[Upload]) -> Packed:
 
 def unpack_uploads(packed: Packed) -> tuple[Upload, ...]:
     """What was packed, in its order."""
-    reports = [None] * len(packed.others) if packed.reports is None else packed.reports
+    nothing = [None] * len(packed.others)
+    cells = nothing if packed.cells is None else packed.cells
+    reports = nothing if packed.reports is None else packed.reports
     return tuple(
-        Upload(client, update, receipts, statistics, report, accuracy, observations)
-        for update, report, (client, receipts, statistics, accuracy, observations) in zip(
-            packed.updates, reports, packed.others, strict=True
+        Upload(client, update, receipts, statistics, integers, report, accuracy, observations)
+        for update, integers, report, (client, receipts, statistics, accuracy, observations) in zip(
+            packed.updates, cells, reports, packed.others, strict=True
         )
     )

@@ -27,10 +27,10 @@ from fedveil.engine.loop import MakeRuntime
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
 from fedveil.parts.personal import Attention
+from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare
-from fedveil.runs.read import check_records
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.audit_checks import all_checks, samples_of
 from fedveil.studies.audit_pair import TrialPair

@@ -142,7 +142,7 @@ def _report_noises(trial: Trial, samples: Samples) -> Iterator[Tensor]:
         expected = mechanism.report(torch.zeros(1))
         assert expected is not None
         assert mechanism.reporter is not None
-        yield (report - expected[0]) / mechanism.reporter.sigma
+        yield (report - expected[0]) / mechanism.reporter.std
 
 
 def _batches(example: Declaration, generator: np.random.Generator) -> list[int]:

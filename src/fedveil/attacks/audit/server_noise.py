@@ -53,7 +53,7 @@ def server_noise(
     mechanism = method.server.at(before.round, method.rounds, declared.bound)
     every = torch.stack(list(updates))
     norms = update_norms(every, layout)
-    total = clipped(every, norms, mechanism, layout).double().sum(dim=0)
+    total = clipped(every, norms, mechanism, layout, population.clients, divisor).double().sum(dim=0)
     shown = (closed.state.parameters.double() - model) * scale
     report = _report_noise(mechanism, norms, before.bound, closed.state.bound, divisor)
     return ServerNoise(((shown - total) / declared.sum_std).float(), report)
@@ -68,4 +68,4 @@ def _report_noise(
         return None
     noisy = (rule.target - math.log(following / bound) / rule.rate - 0.5) * divisor
     reports = rule.report(torch.linalg.vector_norm(norms, dim=-1), mechanism.bound)
-    return (noisy - float(reports.double().sum())) / rule.sigma
+    return (noisy - float(reports.double().sum())) / rule.std

@@ -122,7 +122,7 @@ class ClientInUpdate(InUpdate):
         report = upload.report if self.coins[index] or self.opposite else upload.report - nothing
         self._note_report(broadcast.round, index, report)
         if not self.opposite:  # two updates of one length report the same
-            self._scores[index] += float(report @ there) / mechanism.reporter.sigma**2
+            self._scores[index] += float(report @ there) / mechanism.reporter.std**2
 
     def _mechanism(self, broadcast: Broadcast) -> GaussianRound | None:
         upload = self.method.upload

@@ -1,0 +1,1 @@
+"""Kernels in C, each with a twin in Python that gives the same bits."""
