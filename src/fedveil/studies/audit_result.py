@@ -7,7 +7,7 @@ from typing import Any
 
 from fedveil.attacks.audit.bounds import Evidence
 from fedveil.attacks.audit.power import Power
-from fedveil.attacks.audit.promise import ROUNDING, Excess, Promise
+from fedveil.attacks.audit.promise import EXCESS_ROUNDING, Excess, Promise
 from fedveil.core.guarantee import Guarantee, plain_number
 from fedveil.core.types import Unit, View
 from fedveil.core.verdicts import Check, Verdict
@@ -42,7 +42,7 @@ class Audit:
         if not promise.finite:
             return None
         broken = promise.excess(self.evidence)
-        by_shape = self.gaussian is not None and self.gaussian > promise.epsilon + ROUNDING
+        by_shape = self.gaussian is not None and self.gaussian > promise.epsilon + EXCESS_ROUNDING
         if by_shape and (broken is None or broken.delta != promise.delta):
             assert self.gaussian is not None
             return Excess(promise.delta, self.gaussian, promise.epsilon)

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from fedveil.attacks.audit.bounds import Evidence
 
-ROUNDING = 1e-6
+EXCESS_ROUNDING = 1e-6
 """What is shown must be above what is promised by more than this."""
 
 
@@ -56,7 +56,7 @@ class Promise:
             return None
         own = Excess(self.delta, shown.epsilon(self.delta), self.epsilon)
         rest = [Excess(delta, shown.epsilon(delta), epsilon) for delta, epsilon in self.curve]
-        broken = [one for one in rest if one.epsilon_lower > one.epsilon_verified + ROUNDING]
-        if own.epsilon_lower > own.epsilon_verified + ROUNDING:
+        broken = [one for one in rest if one.epsilon_lower > one.epsilon_verified + EXCESS_ROUNDING]
+        if own.epsilon_lower > own.epsilon_verified + EXCESS_ROUNDING:
             return own
         return max(broken, key=lambda one: one.epsilon_lower - one.epsilon_verified) if broken else None
