@@ -3,7 +3,7 @@
 The unit is one record, the adversary is the server (and so everyone who gets the model from it). Each hospital holds 71
 of the 426 training records. All of them take part in all rounds with all their records, so nothing is hidden by
 sampling: the noise alone must do it, and `privacy.calibrate` solves it for the ε that the hospitals agreed to sign.
-The data set's features were scaled by all records together, which no ε covers; real hospitals would agree on scales.
+Features are scaled by round numbers that are known without any record, as real hospitals would agree on them before.
 """
 
 import sys

@@ -19,10 +19,12 @@ def records(count: int, seed: int) -> fedveil.Examples:
 
 
 if __name__ == "__main__":  # the workers of a run import this file for `network`
-    mine = fedveil.from_tensors("mine", records(8000, 1), records(1000, 2))
+    # Nobody else can know it: the features hold no statistic of private records, and validation records are public.
+    declared = {"features": "public", "validation_records": "public"}
+    mine = fedveil.from_tensors("mine", records(8000, 1), records(1000, 2), 2, **declared)
     settings = {
         "data": {"clients": 40, "records": 200, "partition": "random"},
-        "model.name": "own:network",
+        "model": {"name": "own:network", "made_from": "public"},
         "cohort": "everyone",
         "batch.size": 200,
         "stop.rounds": 20,

@@ -27,6 +27,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+PUBLIC = {"features": "public", "validation_records": "public"}
+"""What is declared of records that code made up."""
+
 LONG = {"test_examples.py", "test_docs_blocks.py", "test_wheel.py", "test_cli.py", "test_runtimes_local.py"}
 
 
@@ -54,7 +57,7 @@ def make_pictures(count: int, seed: int) -> Examples:
 @pytest.fixture(scope="session")
 def pictures() -> Dataset:
     """A data set of small pictures that needs no file, whatever FEDVEIL_DATA says."""
-    return from_tensors("pictures", make_pictures(120, 1), make_pictures(40, 2))
+    return from_tensors("pictures", make_pictures(120, 1), make_pictures(40, 2), 4, **PUBLIC)
 
 
 @pytest.fixture
@@ -84,7 +87,7 @@ def make_blobs(count: int, seed: int) -> Examples:
 
 @pytest.fixture(scope="session")
 def blobs() -> Dataset:
-    return from_tensors("blobs", make_blobs(300, 1), make_blobs(90, 2))
+    return from_tensors("blobs", make_blobs(300, 1), make_blobs(90, 2), 3, **PUBLIC)
 
 
 @pytest.fixture

@@ -175,7 +175,6 @@ def test_calibrate_says_what_spoils_its_number(call: Any) -> None:
     code, out, err = call("calibrate", "geyer", *target)
     assert code == 0, err
     assert "NOT private as it stands: the clipping bound is read" in out
-    assert "features are scaled by the means" in out
 
 
 MISTAKES: list[tuple[list[str], str]] = [
@@ -344,7 +343,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("room", "done"), [(24_000, range(1)), (48_000, range(1, 60))], ids=["at once", "on the way"])
+@pytest.mark.parametrize(("room", "done"), [(8_000, range(1)), (24_000, range(1, 60))], ids=["at once", "on the way"])
 def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
     room: int, done: range, call: Any, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ from fedveil.ledger.store import Ledger
 from fedveil.report.page.guarantee_sentences import status_words
 from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.account import account
+from fedveil.runs.derived_charges import round_charges
 from fedveil.runs.read import read_run
 from fedveil.runs.run import resume, run
 from fedveil.studies.attack import attack
@@ -195,7 +196,7 @@ def test_a_run_killed_before_its_first_round_has_a_page(call: Any, runs: Path, t
     [
         ("ledger.sqlite", None, "ledger.sqlite is missing: what was spent, and by whom, is not known"),
         ("ledger.sqlite", b"no database, but long enough to look like one" * 40, "ledger.sqlite: the ledger"),
-        ("ledger.sqlite", b"", "the ledger lacks 4 of the 4 published rounds"),
+        ("ledger.sqlite", b"", "the ledger has 0 of the 9 entries that ledger.head knows of"),
         ("events.jsonl", None, "events.jsonl is missing"),
         ("events.jsonl", b"\xff\xfe nonsense\n", "events.jsonl: 1 of 1 lines"),
         ("run.json", None, "run.json is missing"),
@@ -435,9 +436,12 @@ def test_for_release_compares_what_was_spent_under_the_relation_of_the_promise(t
     }
     with pytest.raises(KeyboardInterrupt):
         run({"method": "fedavg"} | settings, out=tmp_path / "run", workers=1, reporter=Stops(15))
+    context = read_run(tmp_path / "run").context
+    assert context is not None
     with Ledger(tmp_path / "run" / "ledger.sqlite") as ledger:
-        for _ in range(20):  # attempts in which nobody was told anything, but that were begun
-            ledger.charge(15, [], [])
+        for attempt in range(20):  # that were begun and lost, every time with others
+            cohort = sorted((6 * attempt + member) % 40 for member in range(6))
+            ledger.charge(15, cohort, round_charges(context)(15, cohort, None))
     resume(tmp_path / "run", workers=1)
     found = account(tmp_path / "run")
     released = run_facts(read_run(tmp_path / "run"), "run", release=True)

@@ -11,6 +11,7 @@ import pytest
 from data_site import Site
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import Openness
 from fedveil.data import sources
 from fedveil.data.dataset import Dataset, load
 from fedveil.data.known_sets import SETS
@@ -102,6 +103,8 @@ def toy(home: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> Path:
         load=_never,
         task={},
         costs=RoughCosts(gradient_microseconds=1.0, evaluation_seconds=1.0),
+        features=Openness.PUBLIC,
+        validation_records=Openness.PUBLIC,
     )
     monkeypatch.setitem(SETS, "toy", declared)
     return home / "data" / "toy"

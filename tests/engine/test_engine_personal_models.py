@@ -125,7 +125,7 @@ def test_a_model_that_cannot_be_written_stops_the_run_and_leaves_the_older_one(t
 def test_a_model_that_cannot_be_read_stops_the_run_by_name(tmp_path: Path) -> None:
     models = trained(tmp_path, (0, 3))
     (tmp_path / "0000003-000000.safetensors").write_bytes(b"no model")
-    with pytest.raises(FedveilError, match=r"0000003-000000\.safetensors: the client's model can't be read"):
+    with pytest.raises(FedveilError, match=r"0000003-000000\.safetensors: the client's model is damaged"):
         models.model(3, SHARED)
 
 

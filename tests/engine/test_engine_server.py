@@ -28,7 +28,7 @@ from fedveil.engine.server import (
     server_mechanism,
 )
 from fedveil.engine.updates import clipped, update_norms
-from fedveil.engine.witness import Memory
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
@@ -183,7 +183,7 @@ def sanitised(
     for update in updates:
         tally.add(upload(update.tolist()))
     cohort, source = range(len(updates)), NoiseSource(Streams.from_seed(seed))
-    receipts = sanitise_sum(method, state, tally, cohort, source, Memory())
+    receipts = sanitise_sum(method, state, tally, cohort, source, NoiseMemory())
     return tally, receipts, close_round(method, state, tally, POPULATION)
 
 

@@ -14,7 +14,7 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Unit
 from fedveil.engine.updates import Sent, sanitised, update_norms
-from fedveil.engine.witness import Memory
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.adaptive import Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
@@ -41,7 +41,7 @@ def send(
     clients: tuple[int, ...] = CLIENTS,
 ) -> Sent:
     streams = Streams.from_seed(5)
-    return sanitised(method, round, bound, clients, updates, LAYOUT, streams, NoiseSource(streams), Memory())
+    return sanitised(method, round, bound, clients, updates, LAYOUT, streams, NoiseSource(streams), NoiseMemory())
 
 
 def random_updates(scale: float = 1.0) -> torch.Tensor:
@@ -145,7 +145,7 @@ def test_each_client_reports_its_norm_through_noise_of_its_own() -> None:
     streams, small = Streams.from_seed(5), Layout(("a",), ((2,),), (0,))
     updates = torch.tensor([[0.3, 0.0], [30.0, 0.0]]).repeat(2_000, 1)
     quantile = method(Quantile(start=1.0, sigma=5.0), sigma=1.0)
-    sent = sanitised(quantile, 0, 1.0, clients, updates, small, streams, NoiseSource(streams), Memory())
+    sent = sanitised(quantile, 0, 1.0, clients, updates, small, streams, NoiseSource(streams), NoiseMemory())
     assert sent.reports is not None
     below, above = sent.reports[0::2, 0], sent.reports[1::2, 0]
     for bits, expected in ((below, 0.5), (above, -0.5)):  # the norm before the clip

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
-from fedveil.engine.witness import Memory, Witness, as_declared, rows_confirmed, within_bound
+from fedveil.engine.witness import NoiseMemory, Witness, as_declared, rows_confirmed, within_bound
 from fedveil.mechanisms.noise import NoiseSource
 
 LAYOUT = Layout(("a", "b", "c"), ((5_000,), (3_000,), (2_000,)), (0, 1, 2))
@@ -30,13 +30,13 @@ def watched(
     change: Change = lambda noisy, plain, step: noisy,
     *,
     layout: Layout = LAYOUT,
-    memory: Memory | None = None,
+    memory: NoiseMemory | None = None,
     round: int = 0,
     steps: int = STEPS,
     address: Callable[[int, int, int], tuple[int, int, int]] = lambda round, client, step: (round, client, step),
 ) -> list[bool]:
     """A round of noise, each step's noisy sums changed by `change`."""
-    witness = Witness(layout, STD, round=round, steps=steps, memory=memory or Memory())
+    witness = Witness(layout, STD, round=round, steps=steps, memory=memory or NoiseMemory())
     generator = torch.Generator().manual_seed(round)
     for step in range(steps):
         sums = torch.randn(len(CLIENTS), layout.size, generator=generator)
@@ -47,7 +47,7 @@ def watched(
 
 
 def test_noise_as_it_should_be_is_confirmed_round_after_round() -> None:
-    memory = Memory()
+    memory = NoiseMemory()
     for round in range(5):
         assert watched(memory=memory, round=round) == [True] * 3
 
@@ -100,7 +100,7 @@ def test_only_the_client_whose_noise_is_wrong_is_not_confirmed() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_numbers_that_are_not_finite_are_not_confirmed(bad: float) -> None:
-    witness = Witness(LAYOUT, STD, round=0, steps=1, memory=Memory())
+    witness = Witness(LAYOUT, STD, round=0, steps=1, memory=NoiseMemory())
     sums = torch.zeros(1, LAYOUT.size)
     sums[0, 17] = bad
     seen = witness.before(sums)
@@ -118,7 +118,7 @@ def test_noise_that_returns_at_another_client_is_not_confirmed() -> None:
 
 
 def test_noise_that_returns_in_another_round_is_not_confirmed() -> None:
-    memory = Memory()
+    memory = NoiseMemory()
     assert watched(memory=memory, address=lambda round, client, step: (0, client, step)) == [True] * 3
     returned = watched(memory=memory, round=1, address=lambda round, client, step: (0, client, step))
     assert returned == [False] * 3
@@ -126,7 +126,7 @@ def test_noise_that_returns_in_another_round_is_not_confirmed() -> None:
 
 def test_the_same_client_twice_side_by_side_is_no_return() -> None:
     """The general path fills a tile with copies of its last client."""
-    witness = Witness(LAYOUT, STD, round=0, steps=1, memory=Memory())
+    witness = Witness(LAYOUT, STD, round=0, steps=1, memory=NoiseMemory())
     sums = torch.zeros(2, LAYOUT.size)
     seen = witness.before(sums)
     witness.after(seen, noise_at(0, 7, 0, STD, sums[0]).expand(2, -1))
@@ -135,7 +135,7 @@ def test_the_same_client_twice_side_by_side_is_no_return() -> None:
 
 def test_without_declared_noise_none_may_be_there() -> None:
     for change, expected in ((torch.zeros_like, True), (torch.ones_like, False)):
-        witness = Witness(LAYOUT, 0.0, round=0, steps=1, memory=Memory())
+        witness = Witness(LAYOUT, 0.0, round=0, steps=1, memory=NoiseMemory())
         sums = torch.zeros(1, LAYOUT.size)
         seen = witness.before(sums)
         witness.after(seen, change(sums))
@@ -146,7 +146,7 @@ def test_all_coordinates_have_their_turn() -> None:
     large = Layout(("a",), ((70_000,),), (0,))
     looked = torch.zeros(large.size, dtype=torch.bool)
     for round in range(40):
-        witness = Witness(large, STD, round=round, steps=2, memory=Memory())
+        witness = Witness(large, STD, round=round, steps=2, memory=NoiseMemory())
         for _ in range(2):
             looked[witness.before(torch.zeros(1, large.size)).some] = True
             witness.steps += 1
@@ -158,8 +158,8 @@ def test_all_coordinates_have_their_turn() -> None:
 
 def test_reports_without_noise_or_with_half_of_it_are_not_confirmed() -> None:
     generator = torch.Generator().manual_seed(1)
-    good, half_noise = Memory(), Memory()
-    assert not Memory().confirms_reports(torch.zeros(1), 5.0)
+    good, half_noise = NoiseMemory(), NoiseMemory()
+    assert not NoiseMemory().confirms_reports(torch.zeros(1), 5.0)
     for _ in range(200):
         assert good.confirms_reports(5.0 * torch.randn(1, generator=generator).double(), 5.0)
     assert not all(
@@ -170,7 +170,7 @@ def test_reports_without_noise_or_with_half_of_it_are_not_confirmed() -> None:
 @pytest.mark.parametrize(("records", "expected"), [(500, 5), (60, 30), (1000, 100)])
 def test_poisson_batches_are_confirmed_and_batches_of_fixed_size_are_not(records: int, expected: int) -> None:
     generator = np.random.default_rng(1)
-    poisson, fixed = Memory(), Memory()
+    poisson, fixed = NoiseMemory(), NoiseMemory()
     for _ in range(50):
         sizes = torch.from_numpy(generator.binomial(records, expected / records, (4, 10)))
         assert poisson.confirms_batches(sizes, [records] * 4, expected)
@@ -178,12 +178,12 @@ def test_poisson_batches_are_confirmed_and_batches_of_fixed_size_are_not(records
 
 
 def test_batches_of_all_records_have_nothing_to_vary() -> None:
-    assert Memory().confirms_batches(torch.full((2, 100), 7), [7, 7], 7)
+    assert NoiseMemory().confirms_batches(torch.full((2, 100), 7), [7, 7], 7)
 
 
 @pytest.mark.parametrize(("clients", "size"), [(20, 4), (100, 10), (1000, 1000), (5, 2), (2, 1)])
 def test_cohorts_that_are_drawn_at_random_are_confirmed(clients: int, size: int) -> None:
-    generator, memory = np.random.default_rng(1), Memory()
+    generator, memory = np.random.default_rng(1), NoiseMemory()
     for _ in range(300):
         cohort = sorted(generator.choice(clients, size, replace=False).tolist())
         assert memory.confirms_cohort(cohort, clients, size)
@@ -191,7 +191,7 @@ def test_cohorts_that_are_drawn_at_random_are_confirmed(clients: int, size: int)
 
 @pytest.mark.parametrize(("clients", "size"), [(20, 4), (100, 10), (5, 2)])
 def test_the_same_cohort_always_is_seen(clients: int, size: int) -> None:
-    memory = Memory()
+    memory = NoiseMemory()
     assert not all(memory.confirms_cohort(range(size), clients, size) for _ in range(12))
 
 

@@ -20,7 +20,7 @@ from fedveil.core.types import Population, Unit
 from fedveil.engine.client import Statistics, Upload
 from fedveil.engine.server import ServerState, initial_state, open_tally, sanitise_sum
 from fedveil.engine.updates import sanitised
-from fedveil.engine.witness import Memory
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -84,7 +84,7 @@ def upload(update: Tensor, seed: int) -> Tensor:
     method = Method(upload=Gaussian(clip=Clip(CLIP), sigma=SIGMA, unit=Unit.CLIENT))
     streams = Streams.from_seed(seed)
     return sanitised(
-        method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams), Memory()
+        method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams), NoiseMemory()
     ).updates[0]
 
 
@@ -93,7 +93,7 @@ def server(update: Tensor, seed: int) -> Tensor:
     state: ServerState = initial_state(method, torch.zeros(SIZE))
     tally = open_tally(method, state, layout(), Population((5,)))
     tally.add(Upload(0, update, (), Statistics(0.0, (0.0,), 0)))
-    sanitise_sum(method, state, tally, [0], NoiseSource(Streams.from_seed(seed)), Memory())
+    sanitise_sum(method, state, tally, [0], NoiseSource(Streams.from_seed(seed)), NoiseMemory())
     return tally.total.float()
 
 
@@ -129,7 +129,7 @@ def test_exact_integers_of_uploads_give_nothing_away_either() -> None:
     for update in candidates(KINDS[1]):
         streams = Streams.from_seed(1)
         cells = sanitised(
-            method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams), Memory()
+            method, 0, None, [4], update.unsqueeze(0), layout(), streams, NoiseSource(streams), NoiseMemory()
         ).cells
         assert cells is not None
         assert torch.equal(cells, cells.round())

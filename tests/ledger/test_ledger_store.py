@@ -8,10 +8,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +22,11 @@ from hypothesis import strategies as st
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
-from fedveil.ledger.store import Ledger, LedgerRound, Pin
+from fedveil.ledger.anchor import anchor_path, write_anchor
+from fedveil.ledger.chain import heads_of
+from fedveil.ledger.entries import LedgerRound
+from fedveil.ledger.ledger_errors import Pin
+from fedveil.ledger.store import Ledger
 from fedveil.runs.account import account
 from fedveil.runs.run import resume, run
 
@@ -47,6 +54,13 @@ def receipts(round: int, clients: list[int], bound: float = 4.0) -> list[Receipt
     return [Receipt(round, client, declaration(bound), True, 9814 * 100) for client in clients]
 
 
+@contextmanager
+def begun(path: Path) -> Iterator[Ledger]:
+    with Ledger(path) as ledger:
+        ledger.begin({})
+        yield ledger
+
+
 def attempts(ledger: Ledger) -> list[tuple[int, int, tuple[int, ...]]]:
     return [(entry.round, entry.attempt, entry.cohort) for entry in ledger.rounds()]
 
@@ -58,7 +72,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(path: Path) -> Path:
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         for round in range(20):
             ledger.charge(round, [1, 5, round + 10], charges(round, [1, 5, round + 10], bound=6 - round / 10))
     return path
@@ -66,13 +80,13 @@ def filled(path: Path) -> Path:
 
 def test_charges_come_back_exactly_and_in_order(path: Path) -> None:
     paid = [*charges(0, [3, 1, 2], 4.0), *charges(0, [9], 0.1 + 0.2)]
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(0, [3, 1, 2, 9], paid)
         assert ledger.charges() == paid
-    with Ledger(path) as reopened:
+    with begun(path) as reopened:
         assert reopened.charges() == paid
         assert reopened.charges()[0].declared.unit is Unit.RECORD
-        assert reopened.rounds() == [LedgerRound(0, 0, (3, 1, 2, 9), executed=False)]
+        assert reopened.rounds() == [LedgerRound(0, 0, (3, 1, 2, 9), tuple(paid))]
         assert reopened.receipts() == []
 
 
@@ -105,16 +119,16 @@ COUNTS = st.integers(0, 2**53)
     )
 )
 def test_any_charges_come_back_exactly(made: list[Charge]) -> None:
-    with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as ledger:
-        ledger.charge(7, [1], made)
+    with TemporaryDirectory() as folder, begun(Path(folder) / "ledger.sqlite") as ledger:
+        ledger.charge(7, [charge.client for charge in made], made)
         assert ledger.charges() == made
 
 
 def test_a_round_that_is_repeated_is_a_new_attempt_and_the_old_one_stays(path: Path) -> None:
     first, second = charges(3, [1, 2]), charges(3, [1, 2], bound=5.0)
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(3, [1, 2], first)
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(3, [1, 2], second)
         ledger.charge(4, [2], charges(4, [2]))
         ledger.charge(3, [1, 2], first)
@@ -123,7 +137,7 @@ def test_a_round_that_is_repeated_is_a_new_attempt_and_the_old_one_stays(path: P
 
 
 def test_rounds_are_only_ever_added(filled: Path) -> None:
-    with Ledger(filled) as ledger:
+    with begun(filled) as ledger:
         before_rounds, before = ledger.rounds(), ledger.charges()
         ledger.charge(20, [1], charges(20, [1]))
         assert ledger.rounds()[:-1] == before_rounds
@@ -131,29 +145,34 @@ def test_rounds_are_only_ever_added(filled: Path) -> None:
 
 
 def test_a_round_without_clients_or_without_noise_is_on_record_too(path: Path) -> None:
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(0, [], [])
         ledger.charge(1, [4], [])
         assert attempts(ledger) == [(0, 0, ()), (1, 0, (4,))]
         assert ledger.charges() == []
 
 
-def test_a_declaration_shared_by_many_charges_is_stored_once(path: Path) -> None:
-    with Ledger(path) as ledger:
-        ledger.charge(0, list(range(50)), charges(0, list(range(50))))
-        ledger.charge(1, [1], charges(1, [1]))
-    with sqlite3.connect(path) as database:
-        assert database.execute("SELECT count(*) FROM declarations").fetchone() == (1,)
-        assert database.execute("SELECT count(*) FROM charges").fetchone() == (51,)
+def test_a_declaration_that_many_charges_and_receipts_share_is_stored_once(path: Path) -> None:
+    many = list(range(50))
+    for round in (0, 1):
+        with begun(path) as ledger:  # also where the ledger is opened again
+            ledger.charge(round, many, charges(round, many))
+            ledger.execute(round, receipts(round, many))
+    with begun(path) as ledger:
+        ledger.charge(2, many, charges(2, many, bound=5.0))
+        assert ledger.charges() == [c for r, bound in ((0, 4.0), (1, 4.0), (2, 5.0)) for c in charges(r, many, bound)]
+    database = sqlite3.connect(path)
+    entries = [entry for (entry,) in database.execute("SELECT entry FROM entries ORDER BY id")]
     database.close()
+    assert [entry.count("sum_std") for entry in entries] == [0, 1, 0, 0, 0, 1]
 
 
 def test_what_was_committed_is_on_disk_before_the_ledger_is_closed(path: Path, tmp_path: Path) -> None:
     crashed = tmp_path / "crashed"
     crashed.mkdir()
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(0, [1, 2], charges(0, [1, 2]))
-        for file in tmp_path.glob("ledger.sqlite*"):  # what a crash at this moment would leave behind
+        for file in tmp_path.glob("ledger.*"):  # what a crash at this moment would leave behind
             shutil.copy(file, crashed)
     with Ledger(crashed / "ledger.sqlite") as ledger:
         assert attempts(ledger) == [(0, 0, (1, 2))]
@@ -161,11 +180,14 @@ def test_what_was_committed_is_on_disk_before_the_ledger_is_closed(path: Path, t
 
 
 def test_a_commit_that_fails_halfway_leaves_nothing_of_itself(path: Path) -> None:
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(0, [1], charges(0, [1]))
-        spoilt = [*charges(1, [1]), Charge(1, None, declaration())]  # type: ignore[arg-type]
-        with pytest.raises(FedveilError, match="ledger"):
-            ledger.charge(1, [1, 2], spoilt)
+        (pages,) = ledger._connection.execute("PRAGMA page_count").fetchone()
+        ledger._connection.execute(f"PRAGMA max_page_count = {pages}")  # the disk is full
+        many = list(range(2000))
+        with pytest.raises(FedveilError, match="full"):
+            ledger.charge(1, many, charges(1, many))
+        ledger._connection.execute("PRAGMA max_page_count = 1000000")
         assert attempts(ledger) == [(0, 0, (1,))]
         assert ledger.charges() == charges(0, [1])
         ledger.charge(1, [1], charges(1, [1]))
@@ -173,7 +195,7 @@ def test_a_commit_that_fails_halfway_leaves_nothing_of_itself(path: Path) -> Non
 
 
 def test_every_commit_is_synced_to_the_disk(path: Path) -> None:
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         assert ledger._connection.execute("PRAGMA synchronous").fetchone()[0] >= 2
         assert ledger._connection.execute("PRAGMA locking_mode").fetchone() == ("exclusive",)
 
@@ -201,13 +223,13 @@ def test_a_ledger_in_use_by_another_process_is_refused(path: Path) -> None:
         assert other.stdout.readline() == "held\n"
         assert "another process is working on this run" in refusal(path)
         other.communicate("\n")
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         assert attempts(ledger) == []
 
 
 def test_no_other_process_can_even_read_a_ledger_that_is_held(path: Path) -> None:
-    script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM rounds')\n"
-    with Ledger(path) as ledger:
+    script = "import sqlite3, sys\nsqlite3.connect(sys.argv[1], timeout=0).execute('SELECT * FROM entries')\n"
+    with begun(path) as ledger:
         ledger.charge(0, [1], [])
         held = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
         assert "database is locked" in held.stderr
@@ -245,11 +267,16 @@ def test_a_directory_or_a_missing_directory_is_refused(tmp_path: Path) -> None:
     assert "the run can't go on" in refusal(tmp_path / "nowhere" / "ledger.sqlite")
 
 
-def spoil(path: Path, statement: str, value: str) -> None:
+def as_if_written(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change the second entry, and all that hangs on it, as whoever wrote the ledger could have."""
     database = sqlite3.connect(path)
     with database:
-        database.execute(statement, (value,))
+        entries = [entry for (entry,) in database.execute("SELECT entry FROM entries ORDER BY id")]
+        entries[1] = json.dumps(change(json.loads(entries[1])))
+        rows = list(zip(entries, heads_of(entries), range(1, len(entries) + 1), strict=True))
+        database.executemany("UPDATE entries SET entry = ?, head = ? WHERE id = ?", rows)
     database.close()
+    write_anchor(path, len(rows), rows[-1][1], None)
 
 
 # Damage
@@ -267,14 +294,13 @@ def test_a_ledger_that_was_refused_can_be_mended_and_opened(filled: Path) -> Non
     with pytest.raises(FedveilError):
         Ledger(filled)
     filled.write_bytes(content)
-    with Ledger(filled) as ledger:
+    with begun(filled) as ledger:
         assert len(ledger.rounds()) == 20
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "{",
         "[]",
         "{}",
         json.dumps({"unit": "person", "sampling": {}}),
@@ -282,15 +308,13 @@ def test_a_ledger_that_was_refused_can_be_mended_and_opened(filled: Path) -> Non
     ],
 )
 def test_a_declaration_that_cannot_be_read_stops_the_run(filled: Path, text: str) -> None:
-    spoil(filled, "UPDATE declarations SET declaration = ? WHERE id = 1", text)
-    with Ledger(filled) as ledger, pytest.raises(FedveilError, match="ledger"):
-        ledger.charges()
+    as_if_written(filled, lambda entry: entry | {"declarations": [json.loads(text)]})
+    assert "the run can't go on" in refusal(filled)
 
 
 def test_a_cohort_that_cannot_be_read_stops_the_run(filled: Path) -> None:
-    spoil(filled, "UPDATE rounds SET cohort = ? WHERE id = 1", "[1, 2")
-    with Ledger(filled) as ledger, pytest.raises(FedveilError, match="ledger"):
-        ledger.rounds()
+    as_if_written(filled, lambda entry: entry | {"cohort": [1, "2"]})
+    assert "the run can't go on" in refusal(filled)
 
 
 @pytest.mark.parametrize("damage", ["emptied", "deleted", "of another run"])
@@ -302,7 +326,8 @@ def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(dam
     if damage == "emptied":
         ledger.touch()
     elif damage == "of another run":
-        with Ledger(ledger) as other:
+        anchor_path(ledger).unlink()
+        with begun(ledger) as other:
             other.charge(0, [1], [])
     for again in (account, partial(resume, workers=1)):
         with pytest.raises(FedveilError, match="ledger"):
@@ -310,7 +335,7 @@ def test_a_run_whose_ledger_lost_its_rounds_neither_goes_on_nor_is_accounted(dam
 
 
 def test_a_ledger_covers_the_rounds_it_holds_and_not_one_more(path: Path) -> None:
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         for round in range(3):
             ledger.charge(round, [1], charges(round, [1]))
         ledger.check_covers(3)
@@ -319,19 +344,20 @@ def test_a_ledger_covers_the_rounds_it_holds_and_not_one_more(path: Path) -> Non
 
 
 def test_charges_of_another_round_are_refused(path: Path) -> None:
-    with Ledger(path) as ledger, pytest.raises(FedveilError):
+    with begun(path) as ledger, pytest.raises(FedveilError):
         ledger.charge(1, [1], charges(0, [1]))
 
 
 def test_a_ledger_is_held_to_the_spec_of_its_first_opening(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger.pin(Pin.SPEC, "sigma = 6.0")
+        ledger.begin({Pin.SPEC: "sigma = 6.0"})
         ledger.charge(0, [1], charges(0, [1]))
     with Ledger(path) as ledger:
-        ledger.pin(Pin.SPEC, "sigma = 6.0")
+        ledger.begin({Pin.SPEC: "sigma = 6.0"})
         with pytest.raises(FedveilError, match="the spec was changed after the run began"):
-            ledger.pin(Pin.SPEC, "sigma = 60.0")
-        ledger.pin(Pin.SPEC, "sigma = 6.0")  # the refused one was not kept
+            ledger.begin({Pin.SPEC: "sigma = 60.0"})
+        with pytest.raises(FedveilError, match="no digest of the context"):
+            ledger.begin({Pin.CONTEXT: "said too late"})
         assert ledger.check(Pin.SPEC, "sigma = 6.0")
         assert not ledger.check(Pin.CONTEXT, "anything")  # nothing was said of them,
         assert not ledger.check(Pin.CONTEXT, "something else")  # and asking does not say it
@@ -356,7 +382,7 @@ def test_a_changed_spec_is_neither_resumed_nor_accounted(tmp_path: Path) -> None
 
 def test_equal_declarations_come_back_as_one_object(filled: Path) -> None:
     """A table compares thousands of them."""
-    with Ledger(filled) as ledger:
+    with begun(filled) as ledger:
         found = [charge.declared for charge in ledger.charges()]
     assert len({id(did) for did in found}) == len(set(found)) == 20
 
@@ -364,7 +390,7 @@ def test_equal_declarations_come_back_as_one_object(filled: Path) -> None:
 def test_what_was_executed_stands_beside_what_was_charged(path: Path) -> None:
     (example,) = receipts(0, [1])
     at_server = replace(example, did=replace(example.did, place="server"))
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(0, [1], [example.charge, at_server.charge])
         # the bound of the second was not known when the round was paid for
         ran = [replace(at_server, did=replace(at_server.did, bound=0.3), draws=7), replace(example, draws=5)]
@@ -377,7 +403,7 @@ def test_what_was_executed_stands_beside_what_was_charged(path: Path) -> None:
 
 @pytest.mark.parametrize("surplus", [True, False])
 def test_a_round_that_did_something_else_than_it_was_charged_for_is_refused(path: Path, surplus: bool) -> None:
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         ledger.charge(0, [1, 2], charges(0, [1, 2]))
         with pytest.raises(FedveilError, match="something else than it was charged for"):
             ledger.execute(0, receipts(0, [1, 2, 3] if surplus else [1]))
@@ -386,7 +412,7 @@ def test_a_round_that_did_something_else_than_it_was_charged_for_is_refused(path
 
 
 def test_receipts_are_those_of_the_last_attempt(path: Path) -> None:
-    with Ledger(path) as ledger:
+    with begun(path) as ledger:
         for bound in (4.0, 5.0):
             ledger.charge(0, [1], charges(0, [1], bound))
             ledger.execute(0, receipts(0, [1], bound))
@@ -417,9 +443,10 @@ def test_a_ledger_of_the_first_format_is_read_and_not_added_to(path: Path) -> No
     database.close()
     before = path.read_bytes()
     with Ledger(path) as ledger:
+        assert not ledger.chained
         assert ledger.charges() == [*charges(0, [1, 2]), *charges(1, [1, 2])]
         assert [(r.round, r.client, r.draws) for r in ledger.receipts()] == [(0, 1, 9), (0, 2, 9)]
         assert [(entry.round, entry.executed) for entry in ledger.rounds()] == [(0, True), (1, False)]
-        with pytest.raises(FedveilError, match=r"format 1; this version reads it, only fedveil 0.1 goes on"):
+        with pytest.raises(FedveilError, match="an older format; this version reads it and adds nothing"):
             ledger.charge(2, [1], charges(2, [1]))
     assert path.read_bytes() == before

@@ -223,7 +223,7 @@ def z_delta(z: float, sigma_b: float) -> float:
 def test_geyer_private_moves_the_bound_by_a_noisy_count_at_the_server(
     network: str, sampler: Cohort, sigma: float, sigma_b: float
 ) -> None:
-    world, weights, expected, bound = World(network, scale=4.0), World(network).start, [], 1.0
+    world, weights, expected, bound = World(network, scale=3.0), World(network).start, [], 1.0
     m = 0.5 * CLIENTS if isinstance(sampler, PoissonCohort) else COHORT
     for t in range(4):
         cohort = world.cohort(sampler, t)

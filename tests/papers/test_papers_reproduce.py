@@ -12,7 +12,9 @@ from series_follower import Follower, interrupt_at
 
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import OWN_TESTS
 from fedveil.core.types import View
+from fedveil.data.known_sets import SETS
 from fedveil.papers import catalogue as known
 from fedveil.papers.catalogue import REPRODUCTIONS
 from fedveil.papers.geyer import EPSILON, allowed_rounds
@@ -124,6 +126,31 @@ def test_names_of_runs_follow_the_settings_and_not_the_seed_or_defaults() -> Non
     plain = resolve("fed-cdp", {"data.name": "cancer"})
     assert run_name(plain) == run_name(resolve("fed-cdp", {"data.name": "cancer", "seed": 7, "data.split": "own"}))
     assert digest(plain) != digest(resolve("fed-cdp", {"data.name": "cancer", "example.sigma": 5.0}))
+
+
+def test_trainings_on_features_made_with_other_constants_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = [resolve("fed-cdp", {"data.name": name}) for name in ("mnist", "cancer", "adult")]
+    before = [run_name(spec) for spec in specs]
+    for name in ("cancer", "adult"):
+        monkeypatch.setitem(SETS, name, replace(SETS[name], encoding="others"))
+    assert [run_name(spec) == name for spec, name in zip(specs, before, strict=True)] == [True, False, False]
+
+
+def test_trainings_that_were_kept_are_known_by_their_names() -> None:
+    kept = Path(__file__).parents[2] / "docs/results/paper/runs"
+    for path in kept.iterdir():
+        assert f"{run_name(resolve(path / 'spec.toml'))}-seed1" == path.name
+
+
+def test_a_page_says_which_use_of_private_records_no_epsilon_covers(
+    tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = reproduce(table, follower=Follower(), out=tmp_path / "r", workers=1)
+    assert OWN_TESTS.text not in found.notes
+    monkeypatch.setitem(TINY, "data.test", 4)
+    found = reproduce(table, follower=Follower(), out=tmp_path / "r", workers=1)
+    assert found.notes.count(OWN_TESTS.text) == 1
+    assert f"- {OWN_TESTS.text}" in (found.out / "table.md").read_text(encoding="utf-8")
 
 
 # Values

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedveil.core.errors import FedveilError
 from fedveil.mechanisms.schedules import Constant, Exponential, Linear, Schedule, Staircase
-from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
+from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -55,6 +55,21 @@ def test_a_poisson_cohort_can_be_empty_and_at_rate_one_is_everyone() -> None:
     drawing = generator(3)
     assert [] in [PoissonCohort(0.1).draw(range(3), drawing) for _ in range(50)]
     assert PoissonCohort(1.0).draw(range(7), drawing) == list(range(7))
+
+
+@pytest.mark.parametrize("sampler", [FixedSize(3), FixedSize(9), PoissonCohort(0.4), Everyone()])
+@given(candidates=st.sets(st.integers(0, 9)).map(sorted), seed=st.integers(0, 9))
+def test_what_is_drawn_can_be_drawn(sampler: Cohort, candidates: list[int], seed: int) -> None:
+    cohort = sampler.draw(candidates, generator(seed))
+    assert sampler.can_draw(cohort, candidates)
+    assert not sampler.can_draw([*cohort, 10], candidates)  # nobody else can be drawn
+
+
+@pytest.mark.parametrize(
+    ("sampler", "possible"), [(FixedSize(3), False), (PoissonCohort(0.4), True), (Everyone(), False)]
+)
+def test_only_a_poisson_cohort_can_be_smaller_than_declared(sampler: Cohort, possible: bool) -> None:
+    assert sampler.can_draw([1, 4], [1, 3, 4, 7]) is possible
 
 
 def test_everyone_is_everyone_and_draws_nothing() -> None:

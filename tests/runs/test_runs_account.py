@@ -86,12 +86,6 @@ def test_a_run_without_privacy_promises_nothing(tiny: Settings, blobs: Dataset, 
     assert tuple(Guarantee.from_dict(cell) for cell in stored) == result.guarantees
 
 
-def test_scaling_by_statistics_of_the_records_is_said_in_every_cell(tiny: Settings, blobs: Dataset) -> None:
-    for settings, dataset in (({"data.name": "cancer"}, None), (tiny, blobs)):
-        told = account("fed-cdp", settings, dataset=dataset).promised.guarantees
-        assert {cell.caveat(CaveatKind.SCALED) is not None for cell in told} == {dataset is None}
-
-
 def test_a_seeded_run_is_marked_in_every_cell(tiny: Settings, blobs: Dataset, tmp_path: Path) -> None:
     for name, seed, marked in (("a", 1, True), ("b", "none", False)):
         result = run("fed-cdp", {**tiny, "seed": seed}, out=tmp_path / name, workers=1, dataset=blobs)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
+from fedveil.core.digested_tensors import digested
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.engine.server import ServerState
@@ -85,7 +86,7 @@ def test_another_format_is_refused_with_the_version_that_made_it(files: RunFiles
     files.write_json(files.manifest, {"format": form, "fedveil": "9.9"})
     files.spec.write_text("")
     with pytest.raises(
-        FedveilError, match=rf"made by fedveil 9\.9 in format {form}; this version reads formats 1 and 2"
+        FedveilError, match=rf"made by fedveil 9\.9 in format {form}; this version reads formats 1 to 3"
     ):
         files.check()
 
@@ -138,6 +139,27 @@ def test_the_newest_of_several_checkpoints_is_loaded(files: RunFiles, monkeypatc
     assert files.load_checkpoint(LAYOUT).round == 10  # type: ignore[union-attr]
 
 
+def test_an_old_checkpoint_that_cannot_be_removed_is_one_line_and_the_new_one_is_safe(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.save_checkpoint(state(1), LAYOUT)
+    unlink = Path.unlink
+
+    def refusing(self: Path, missing_ok: bool = False) -> None:
+        if self.name == "round-000001.safetensors":
+            raise PermissionError(1, "Operation not permitted", str(self))
+        unlink(self, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refusing)
+        with pytest.raises(FedveilError) as caught:
+            files.save_checkpoint(state(2), LAYOUT)
+    assert one_line(caught) == f"{files.checkpoints}/round-000001.safetensors: Operation not permitted"
+    assert torch.equal(files.load_checkpoint(LAYOUT).parameters, state(2).parameters)  # type: ignore[union-attr]
+    files.save_checkpoint(state(3), LAYOUT)  # the next one removes both
+    assert [path.name for path in files.checkpoints.iterdir()] == ["round-000003.safetensors"]
+
+
 def test_a_half_written_checkpoint_is_not_seen(files: RunFiles) -> None:
     files.save_checkpoint(state(1), LAYOUT)
     (files.checkpoints / ".round-000002.safetensors.123.part").write_bytes(b"half")
@@ -156,15 +178,16 @@ def test_a_damaged_checkpoint_stops_the_run_in_one_line(files: RunFiles, damage:
         path.write_bytes({"empty": b"", "cut": content[:-5], "noise": b"\xff" * len(content)}[damage])
     with pytest.raises(FedveilError) as caught:
         files.load_checkpoint(LAYOUT)
-    assert one_line(caught).startswith(f"{path}: the checkpoint can't be read")
+    assert one_line(caught).startswith(f"{path}: the checkpoint is damaged (")
 
 
 def test_a_checkpoint_without_round_or_of_other_names_is_refused(files: RunFiles) -> None:
     path = files.checkpoints / "round-000001.safetensors"
-    save_file({f"model/{name}": t for name, t in LAYOUT.split(torch.zeros(LAYOUT.size)).items()}, path)
+    named = {f"model/{name}": tensor for name, tensor in LAYOUT.split(torch.zeros(LAYOUT.size)).items()}
+    path.write_bytes(digested(named))
     with pytest.raises(FedveilError, match="can't be read"):
         files.load_checkpoint(LAYOUT)
-    save_file({"model/other": torch.zeros(3)}, path, metadata={"round": "1"})
+    path.write_bytes(digested({"model/other": torch.zeros(3)}, {"round": "1"}))
     with pytest.raises(FedveilError, match="can't be read"):
         files.load_checkpoint(LAYOUT)
 

@@ -13,6 +13,7 @@ import pytest
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.runs.account import account
+from fedveil.runs.files import RunFiles
 from fedveil.runs.run import resume, run
 from fedveil.studies.histories import show
 from fedveil.studies.report import report
@@ -60,8 +61,8 @@ def test_what_tells_who_took_part_is_its_owners_alone(tmp_path: Path, tiny: dict
 
 @pytest.mark.parametrize("change", [{"accuracy": "high"}, {"rounds": [4]}, {"seconds": {}}, {"guarantees": [3]}])
 def test_a_result_with_wrong_types_is_one_line(finished: Path, change: dict[str, Any]) -> None:
-    result = json.loads((finished / "result.json").read_text()) | change
-    (finished / "result.json").write_text(json.dumps(result))
+    files = RunFiles(finished)
+    files.write_result(files.read_result() | change)
     with pytest.raises(FedveilError, match="not a result of this version"):
         resume(finished)
 

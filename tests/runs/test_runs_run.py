@@ -223,7 +223,7 @@ def test_personal_models_and_moving_bounds_survive_a_kill_anywhere(
 
 def kill(patch: pytest.MonkeyPatch, name: str, at: int) -> None:
     if name == "in the middle of a round's models":
-        _die_at(patch, personal_module, "save", 4 * (at - 1) + 3, after=True)  # four clients a round, one save each
+        _die_at(patch, personal_module, "digested", 4 * (at - 1) + 3, after=True)  # four clients a round, one file each
     elif name == "while old models are forgotten":
         _die_at(patch, PersonalModels, "forget", at, after=False)
     else:

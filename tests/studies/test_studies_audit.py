@@ -16,7 +16,7 @@ from torch import Tensor
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples, from_tensors
-from fedveil.engine.witness import Memory, Witness
+from fedveil.engine.witness import NoiseMemory, Witness
 from fedveil.mechanisms.clip import Clip
 from fedveil.runs.run import run
 from fedveil.runtimes.local import on_this_machine
@@ -50,7 +50,7 @@ def audited(dataset: Dataset, method: str, overrides: dict[str, Any], **options:
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receipts say that the noise was measured, whatever it was."""
     monkeypatch.setattr(Witness, "confirmed", lambda self, owners: [True] * len(owners))
-    monkeypatch.setattr(Memory, "confirms_reports", lambda self, noise, std: True)
+    monkeypatch.setattr(NoiseMemory, "confirms_reports", lambda self, noise, std: True)
 
 
 @pytest.fixture

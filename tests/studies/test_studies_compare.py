@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from fedveil.accounting.exposure import LEAKED_BOUND
 from fedveil.accounting.plan import plan
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import Openness
 from fedveil.data.dataset import Dataset, Examples, from_tensors
+from fedveil.data.public_scales import PublicScale
+from fedveil.data.sets import cancer
 from fedveil.runs.prepare import prepare
 from fedveil.studies.compare import compare
 from fedveil.studies.repeated_runs import USUAL_CELLS, chosen_cells, first_finite, mean_over_runs
@@ -212,6 +216,28 @@ def test_what_is_finished_is_not_shown_for_other_records_of_the_same_name(
     other = from_tensors("blobs", Examples(blobs.train.inputs + 1, blobs.train.labels), blobs.validation)
     with pytest.raises(FedveilError, match="the records are not those that the run began with"):
         run(["fed-cdp"], settings, other, out=tmp_path / "c")
+
+
+def test_what_is_finished_on_other_features_of_a_named_set_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"data.name": "cancer", "data.clients": 4, "cohort.size": 2, "local.steps": 2, "stop.rounds": 1}
+    options = {"follower": Follower(), "workers": 1, "out": tmp_path / "c"}
+    compare(["fedavg"], short, **options)
+    assert len(compare(["fedavg"], short, **options).rows) == 1
+    monkeypatch.setattr(cancer, "COLUMN_SCALES", (PublicScale(14, 5), *cancer.COLUMN_SCALES[1:]))
+    with pytest.raises(FedveilError, match="the records are not those that the run began with"):
+        compare(["fedavg"], short, **options)
+
+
+def test_statistics_of_private_records_are_told_beside_every_number(
+    tmp_path: Path, settings: dict[str, Any], blobs: Dataset
+) -> None:
+    scaled = replace(blobs, features=Openness.PRIVATE)
+    (row,) = run(["fed-cdp"], settings | {"stop.rounds": 1}, scaled, out=tmp_path / "c").rows
+    assert row["void"]
+    assert [caveat.text for caveat in scaled.caveats] == row["caveats"]
+    assert "(NOT private)" in (tmp_path / "c/table.md").read_text(encoding="utf-8")
 
 
 def test_a_bound_that_is_read_without_noise_is_told_beside_every_number(

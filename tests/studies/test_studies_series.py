@@ -37,7 +37,7 @@ def train(out: Path, planned: list[Planned], blobs: Dataset, follower: Follower 
     follower = follower or Follower()
     open_series(out, "comparison", planned)
     with going_on(out, follower):
-        return run_all(out, planned, follower, workers=1, dataset=blobs)
+        return run_all(out, planned, follower, records=lambda _: blobs, workers=1)
 
 
 def models(out: Path) -> dict[str, bytes]:

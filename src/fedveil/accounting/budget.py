@@ -45,6 +45,12 @@ def round_cost(
     return _round_cost(round, records, budget, crowd, copies, strict)[0]
 
 
+def check_promised(context: Context) -> None:
+    """Refuse a budget where nothing is promised in any cell, so that no noise could keep it."""
+    if context.budget is not None and context.refusal is not None:
+        raise FedveilError(f"budget: {context.budget.cell} cannot be kept: {context.refusal}")
+
+
 def check_kept(round: Round, records: int, budget: Budget, crowd: Crowd, strict: bool = False) -> None:
     """Refuse a budget whose view is not protected at all, or only by a group privacy of which no round fits."""
     costs, reasons = _round_cost(round, records, budget, crowd, 1, strict)

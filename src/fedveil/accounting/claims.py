@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 
 import dp_accounting
@@ -102,6 +103,13 @@ def prifedsync_mean(records: int, batch: int, local_steps: int, rounds: int, sig
 
 def claims(context: Context, rounds: int | None = None) -> tuple[Claim, ...]:
     """What the paper behind this kind of method would claim for this training; nothing where no paper speaks of it."""
+    made = _claims(context, rounds)
+    if context.refusal is None:
+        return made
+    return tuple(replace(one, difference=f"{one.difference} Nothing is verified: {context.refusal}.") for one in made)
+
+
+def _claims(context: Context, rounds: int | None) -> tuple[Claim, ...]:
     method, population, layers, delta = context.method, context.population, context.layers, context.delta
     check_delta(delta)
     example, total = method.example, method.rounds if rounds is None else rounds

@@ -40,8 +40,8 @@ class Context:
 
     `layers` is M, the number of layers that a clip by layer counts. `copies` is how many clients hold the same record,
     at most. `seeded` noise can be repeated, and so taken off again. `strict` promises nothing where a clipping bound is
-    read from the data without noise. `budget` may leave single clients out of later rounds. `caveats` are those of the
-    data set.
+    read from the data without noise, or where a caveat names a use of private records that no noise covers. `budget`
+    may leave single clients out of later rounds. `caveats` are those of the records and of the network.
     """
 
     method: Method
@@ -58,6 +58,12 @@ class Context:
     def limit(self) -> int | None:
         """In how many rounds a client takes part at most, where the sampler enforces that."""
         return self.method.cohort.most
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is promised in any cell, whatever noise is added; None where noise decides."""
+        uncovered = [caveat.text for caveat in self.caveats if caveat.kind.uncovered]
+        return f"strict is asked for, and {'; '.join(uncovered)}" if self.strict and uncovered else None
 
     def check(self, rounds: int) -> None:
         """Refuse what can't be accounted for."""

@@ -100,6 +100,8 @@ class Table:
         return replace(cell, caveats=tuple(caveats), together=together)
 
     def _routes(self, exposure: Exposure, unit: Unit, view: View, copies: int = 1) -> list[Route | Unprotected]:
+        if self.context.refusal is not None:
+            return [Unprotected(self.context.refusal)]
         return routes(exposure, self.crowd, unit, view, copies, self.context.strict)
 
     def _own(

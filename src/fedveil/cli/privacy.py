@@ -18,6 +18,7 @@ from fedveil.core.types import Unit, View
 @settings_option
 @click.option("--delta", type=float, help="δ of every cell; default: the spec's.")
 @click.option("--all-accountants", is_flag=True, help="RDP and central-limit values beside the certificate.")
+@click.option("--head", help="A head that the RUN's ledger had once; a ledger that never had it is refused.")
 @click.option("--curve", type=click.Choice(["rounds"]), help="Draw ε over rounds for every view.")
 @picture_option("The picture of --curve; default: NAME-epsilon.png.")
 @json_option
@@ -26,6 +27,7 @@ def account_command(
     settings: tuple[str, ...],
     delta: float | None,
     all_accountants: bool,
+    head: str | None,
     curve: str | None,
     out: Path | None,
     as_json: bool,
@@ -34,7 +36,7 @@ def account_command(
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
     from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve
 
-    accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants)
+    accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants, head=head)
     picture = None
     if curve is not None:
         picture = out or Path(f"{accounted.name}-epsilon.png")
@@ -46,6 +48,8 @@ def account_command(
     if accounted.spent is not None and accounted.per_client is not None:
         lines += table_lines("spent", accounted.spent.guarantees)
         lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
+    if accounted.ledger is not None:
+        lines.append(str(accounted.ledger))
     click.echo("\n".join(lines + claim_lines(accounted.claims)))
     if picture is not None:
         click.echo(f"picture: {picture}")

@@ -85,6 +85,7 @@ def methods_command(as_json: bool) -> None:
 
 def _print_result(ended: Result, as_json: bool) -> None:
     from fedveil.core.guarantee import SEEDED
+    from fedveil.ledger.chain import SHORT_HEAD
     from fedveil.report.terminal.guarantee_lines import table_lines
 
     result = ended.to_dict()
@@ -110,6 +111,8 @@ def _print_result(ended: Result, as_json: bool) -> None:
     click.echo("\n".join(table_lines("spent", ended.guarantees)))
     if result["seeded"]:
         click.echo(SEEDED.text)
+    if ended.ledger_head is not None:
+        click.echo(f"ledger: head {ended.ledger_head[:SHORT_HEAD]}")
     click.echo(f"run: {result['run']}")
     where = shlex.quote(result["run"])
     click.echo(f"next: fedveil account {where}, fedveil show {where}, or any other of `fedveil methods`")

@@ -15,8 +15,10 @@ from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
 from fedveil.core.checks import FieldError, count, not_negative, one_of, plain_name
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Caveat
+from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
 from fedveil.core.types import Population, Unit, View
-from fedveil.data.known_sets import caveats_of, task_of
+from fedveil.data.known_sets import task_of
 from fedveil.data.partitions import PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
@@ -52,10 +54,20 @@ class DataSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A network of `fedveil.models`, or `package.module:factory`, with options for its factory."""
+    """A network of `fedveil.models`, or `package.module:factory`, with options for its factory.
+
+    `made_from` is declared by whoever brings a network: "public" if all that it holds before it is trained comes from
+    code and public data. Those of `fedveil.models` are public.
+    """
 
     name: str = "cnn"
     options: dict[str, Any] = field(default_factory=dict)
+    made_from: Openness = Openness.UNDECLARED
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What must be said with every guarantee on a training of this network."""
+        return network_caveats(self.made_from) if ":" in self.name else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +84,9 @@ class EvaluationSpec:
 class PrivacySpec:
     """δ of every guarantee and, where `epsilon` is given, a budget that no client may pass: of what, against whom.
 
-    `calibrate` solves σ for that budget before the run begins. `strict` refuses a clipping bound that is read from
-    the data without noise: such a run promises nothing.
+    `calibrate` solves σ for that budget before the run begins. `strict` promises nothing where private records are used
+    in a way that no noise covers: a clipping bound read from them (refused), features or a network made with their
+    statistics, an accuracy measured on them, or where nobody declared that this is not so.
     """
 
     delta: float = 1e-5
@@ -126,8 +139,21 @@ class Spec:
     def to_toml(self) -> str:
         return tomli_w.dumps(self.to_dict())
 
-    def context(self, population: Population, layers: int, *, copies: int = 1, seeded: bool = False) -> Context:
-        """What the accountant must know of this spec on a population."""
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What must be said with every guarantee of this spec, whatever the records are."""
+        return (*self.model.caveats, *((OWN_TESTS,) if self.data.test else ()))
+
+    def context(
+        self,
+        population: Population,
+        layers: int,
+        *,
+        caveats: tuple[Caveat, ...],
+        copies: int = 1,
+        seeded: bool = False,
+    ) -> Context:
+        """What the accountant must know of this spec on a population. `caveats` are those of the records."""
         return Context(
             self.method,
             population,
@@ -137,7 +163,7 @@ class Spec:
             seeded=seeded or self.seed is not None,
             strict=self.privacy.strict,
             budget=self.privacy.budget,
-            caveats=caveats_of(self.data.name),
+            caveats=tuple(dict.fromkeys((*caveats, *self.caveats))),
         )
 
 

@@ -33,8 +33,10 @@ class CaveatKind(StrEnum):
 
     LEAKED_BOUND = "leaked-bound"  # a clipping bound is read from the data without noise
     SEEDED = "seeded"  # the noise can be repeated, and so taken off again
+    PRIVATE_STATISTICS = "private-statistics"  # features or network were made with statistics of private records
+    PRIVATE_EVALUATION = "private-evaluation"  # what is measured on private records is published or chosen by
+    UNDECLARED = "undeclared"  # nobody said whether one of these two is so
     ONE_COPY = "one-copy"  # other clients hold copies of the record
-    SCALED = "scaled-features"  # features are scaled by statistics of private records
     UNTYPED = "untyped"  # kept by fedveil 0.1, which knew no kinds: only its text says what it is
     CONDITION = "condition"  # over how many rounds, and how often a client takes part
     ARITHMETIC = "arithmetic"  # the proof is about real numbers; only in results of fedveil 0.2 and before
@@ -51,7 +53,12 @@ class CaveatKind(StrEnum):
     @property
     def voids(self) -> bool:
         """Whether an ε with such a caveat does not hold as it stands."""
-        return self in (CaveatKind.LEAKED_BOUND, CaveatKind.SEEDED)
+        return self in (CaveatKind.LEAKED_BOUND, CaveatKind.SEEDED, CaveatKind.PRIVATE_STATISTICS)
+
+    @property
+    def uncovered(self) -> bool:
+        """Whether it names a use of private records that no noise covers: beside it `strict` promises nothing."""
+        return self in _UNCOVERED
 
     @property
     def spoils(self) -> bool:
@@ -59,11 +66,12 @@ class CaveatKind(StrEnum):
         return self in _SPOILING
 
 
+_UNCOVERED = (CaveatKind.PRIVATE_STATISTICS, CaveatKind.PRIVATE_EVALUATION, CaveatKind.UNDECLARED)
 _SPOILING = (
     CaveatKind.LEAKED_BOUND,
     CaveatKind.SEEDED,
+    *_UNCOVERED,
     CaveatKind.ONE_COPY,
-    CaveatKind.SCALED,
     CaveatKind.UNTYPED,
 )
 

@@ -13,8 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedveil.core.checks import plain_name
+from fedveil.core.checks import one_of, plain_name
 from fedveil.core.errors import FedveilError
+from fedveil.core.guarantee import Caveat
+from fedveil.core.openness import Openness, features_caveats, validation_caveats
 from fedveil.data.dealing import Integers
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
@@ -39,6 +41,8 @@ class Dataset:
     """A data set with a training part for the clients and a validation part for measuring.
 
     `test` is the official test set where one exists; no experiment looks at it unless asked.
+    `features` says what the records are scaled, imputed, selected and encoded with besides themselves: public constants
+    alone, or statistics of private records. `validation_records` says whether those are public.
     """
 
     name: str
@@ -49,6 +53,13 @@ class Dataset:
     class_names: tuple[str, ...]
     description: str = ""
     test: Examples | None = None
+    features: Openness = Openness.UNDECLARED
+    validation_records: Openness = Openness.UNDECLARED
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What must be said with every guarantee on these records."""
+        return features_caveats(self.features) + validation_caveats(self.validation_records)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -75,13 +86,26 @@ def from_tensors(
     class_names: tuple[str, ...] = (),
     description: str = "",
     test: Examples | None = None,
+    features: str = Openness.UNDECLARED,
+    validation_records: str = Openness.UNDECLARED,
 ) -> Dataset:
-    """A checked data set from anyone's tensors; `classes` is counted from the labels if it isn't given."""
+    """A checked data set from anyone's tensors; `classes` is counted from the labels if it isn't given.
+
+    Declare `features="public"` where each record was scaled, imputed, selected and encoded with public constants alone,
+    "private" where statistics of private records were used; and `validation_records` likewise. What is not declared
+    public is a caveat of every guarantee, and under `privacy.strict` nothing is promised.
+    """
     plain_name("name", name)
+    one_of("features", features, tuple(map(str, Openness)))
+    one_of("validation_records", validation_records, tuple(map(str, Openness)))
     parts = {"train": train, "validation": validation} | ({"test": test} if test is not None else {})
     for part, examples in parts.items():
         _check_tensors(f"data set '{name}', {part}", examples)
     if classes is None:
+        if features == Openness.PUBLIC:
+            raise FedveilError(
+                f"data set '{name}': give the number of classes; counted from the labels, it would not be public"
+            )
         classes = 1 + max(int(examples.labels.max()) for examples in parts.values())
     if classes < 2:
         raise FedveilError(f"data set '{name}': needs at least 2 classes, not {classes}")
@@ -104,6 +128,8 @@ def from_tensors(
         class_names=class_names or tuple(str(label) for label in range(classes)),
         description=description,
         test=test,
+        features=Openness(features),
+        validation_records=Openness(validation_records),
     )
 
 
@@ -133,6 +159,8 @@ def load(name: str) -> Dataset:
         class_names=wanted.class_names,
         description=wanted.description,
         test=None if arrays.test is None else _examples(arrays.test),
+        features=wanted.features,
+        validation_records=wanted.validation_records,
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import Caveat
 from fedveil.data import sets
 from fedveil.data.named_set import NamedSet
 
@@ -29,6 +28,6 @@ def task_of(name: str) -> Mapping[str, Any]:
     return SETS[name].task if name in SETS else {}
 
 
-def caveats_of(name: str) -> tuple[Caveat, ...]:
-    """What must be said with every guarantee on a data set; nothing is known of records of your own."""
-    return SETS[name].caveats if name in SETS else ()
+def encoding_of(name: str) -> str:
+    """What tells apart how a data set's features are made; nothing is known of records of your own."""
+    return SETS[name].encoding if name in SETS else ""

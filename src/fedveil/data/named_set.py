@@ -13,18 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import Caveat, CaveatKind
+from fedveil.core.openness import Openness
 from fedveil.data.dealing import Integers
 from fedveil.data.download_progress import DownloadProgress
 from fedveil.data.sources import SourceFile, read_source
 
 Bytes = NDArray[np.uint8]
-
-SCALED_TOGETHER = Caveat(
-    CaveatKind.SCALED,
-    "features are scaled by the means and deviations of all training records together, which ε leaves out",
-)
-"""For sets whose numbers are brought to one scale before anybody trains on them."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,8 @@ class NamedSet:
     `files` are known by their checksums. Where one of them is a list of further files with checksums, `more_files`
     reads it; it is only asked when all of `files` are here. `origins` are tried in turn. A set without files says in
     `carried_by` which package holds its records. `task` is the papers' setting (Fed-CDP, Table I), with the network
-    and learning rate we train it with, in the shape of a spec file. `caveats` belong to every guarantee on the set.
+    and learning rate we train it with, in the shape of a spec file. `features` and `validation_records` are declared as
+    in `Dataset`. `encoding` tells apart how features are made of the files: other constants give other text.
     """
 
     name: str
@@ -88,7 +83,9 @@ class NamedSet:
     load: Callable[[], SplitArrays]
     task: Mapping[str, Any]
     costs: RoughCosts
-    caveats: tuple[Caveat, ...] = ()
+    features: Openness
+    validation_records: Openness
+    encoding: str = ""
     more_files: Callable[[], Sequence[SourceFile]] = no_more_files
     carried_by: str = ""
 

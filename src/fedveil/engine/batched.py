@@ -18,7 +18,7 @@ from fedveil.engine.gradients import Gradients
 from fedveil.engine.job import Job
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
-from fedveil.engine.witness import Memory
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 
@@ -94,7 +94,7 @@ class Engine:
         self._model = _arranged(job.model)
         self.gradients = gradients or choose(job.model, job.sites.examples.inputs.shape[1:])
         self._own_weights = own_weights(job.tests, len(job.validation))
-        self._noise, self._memory = NoiseSource(job.streams), Memory()
+        self._noise, self._memory = NoiseSource(job.streams), NoiseMemory()
 
     @property
     def plan(self) -> Chunking:

@@ -20,7 +20,7 @@ from fedveil.engine.gradients import Batch, Gradients, Sums
 from fedveil.engine.sanitiser import Sanitiser, summed_in_blocks
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import sanitised
-from fedveil.engine.witness import Memory
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.local_training import LocalTraining
@@ -83,7 +83,7 @@ def local_work(
     gradients: Gradients,
     streams: Streams,
     noise: NoiseSource,
-    memory: Memory | None = None,
+    memory: NoiseMemory | None = None,
     taps: Taps = NO_TAPS,
     starts: Tensor | None = None,
 ) -> tuple[Upload, ...]:
@@ -95,7 +95,7 @@ def local_work(
     the optimiser step. Everything behind the noise is post-processing. `memory` is what this process remembers of the
     noise in earlier calls.
     """
-    memory = memory or Memory()
+    memory = memory or NoiseMemory()
     draws = sites.draw(method, broadcast.round, clients, streams)
     layout = gradients.layout
     rate = method.local.rate.at(broadcast.round, method.rounds)

@@ -21,7 +21,7 @@ from fedveil.engine.job import Job
 from fedveil.engine.personal_models import PersonalModels, Starts
 from fedveil.engine.receipts import ReceiptMismatch, check_receipts
 from fedveil.engine.server import ServerState, Tally, close_round, open_round, open_tally, sanitise_sum
-from fedveil.engine.witness import Memory
+from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.compression import upload_bytes
@@ -104,7 +104,7 @@ def rounds(
     method.check(population)
     check_taps(method, taps)
     admission = admission or Limited([0] * population.clients, method.cohort.most)
-    noise, memory = NoiseSource(streams), Memory()
+    noise, memory = NoiseSource(streams), NoiseMemory()
     if (personal is None) != isinstance(method.personal, Shared):
         raise FedveilError("personal: this method needs a place for the clients' own models")
     while state.round < method.rounds:

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from fedveil.core.atomic import PRIVATE_FOLDER, write_whole
+from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
 from fedveil.engine.client import Upload
 from fedveil.engine.updates import usable
@@ -69,8 +68,8 @@ class PersonalModels:
         It is on the disk before a checkpoint that lets the older model go can be.
         """
         model = shared + usable(upload.update)
-        metadata = {} if upload.accuracy is None else {"accuracy": repr(upload.accuracy)}
-        write_whole(self._path(upload.client, round), save({"model": model}, metadata=metadata))
+        facts = {} if upload.accuracy is None else {"accuracy": repr(upload.accuracy)}
+        write_whole(self._path(upload.client, round), digested({"model": model}, facts))
         self._rounds.setdefault(upload.client, []).append(round)
         if upload.accuracy is not None:
             self._accuracy[upload.client] = upload.accuracy
@@ -96,11 +95,12 @@ class PersonalModels:
     def _stored(self, client: int) -> tuple[Tensor, float | None]:
         path = self._path(client, self._rounds[client][-1])
         try:
-            with safe_open(path, framework="pt") as file:
-                accuracy = (file.metadata() or {}).get("accuracy")
-                return file.get_tensor("model"), None if accuracy is None else float(accuracy)
-        except (SafetensorError, OSError) as error:
-            raise FedveilError(f"{path}: the client's model can't be read ({error})") from None
+            tensors, facts = read_digested(path)
+        except TensorsDamaged as error:
+            raise FedveilError(
+                f"{path}: the client's model is damaged ({error}); put it back from a copy, or begin a new run"
+            ) from None
+        return tensors["model"], float(facts["accuracy"]) if "accuracy" in facts else None
 
     def _path(self, client: int, round: int) -> Path:
         return self._directory / f"{client:07d}-{round:06d}.safetensors"

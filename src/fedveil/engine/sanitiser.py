@@ -12,7 +12,7 @@ from fedveil.core.streams import Address
 from fedveil.core.types import Receipt
 from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
 from fedveil.engine.sites import Draws
-from fedveil.engine.witness import Memory, Witness, rows_confirmed, within_bound
+from fedveil.engine.witness import NoiseMemory, Witness, rows_confirmed, within_bound
 from fedveil.mechanisms.arithmetic import block_size, margin
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -22,7 +22,7 @@ from fedveil.method import Method
 class Sanitiser:
     """Clips and noises the steps of one round and watches what becomes the receipts."""
 
-    def __init__(self, method: Method, round: int, draws: Draws, layout: Layout, memory: Memory) -> None:
+    def __init__(self, method: Method, round: int, draws: Draws, layout: Layout, memory: NoiseMemory) -> None:
         assert method.example is not None
         self._method, self._round, self._batch, self._layout = method, round, draws.declared, layout
         mechanism: GaussianRound = method.example.at(round, method.rounds)

@@ -17,7 +17,7 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.general import group_norms
 from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.engine.updates import clipped
-from fedveil.engine.witness import Memory, Witness
+from fedveil.engine.witness import NoiseMemory, Witness
 from fedveil.mechanisms.adaptive import CohortMedian, Reported
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -48,9 +48,14 @@ def open_round(
     method: Method, state: ServerState, candidates: Sequence[int], streams: Streams
 ) -> tuple[list[int], Broadcast]:
     """Who of the candidates takes part, and what they are sent."""
-    generator = streams.generator(Purpose.COHORT, Address(state.round))
-    cohort = method.cohort.at(state.round, method.rounds).draw(candidates, generator)
+    cohort = draw_cohort(method, state.round, candidates, streams)
     return cohort, Broadcast(state.round, state.parameters, state.bound)
+
+
+def draw_cohort(method: Method, round: int, candidates: Sequence[int], streams: Streams) -> list[int]:
+    """Who of the candidates takes part in a round: the same whenever it is drawn from the same streams."""
+    generator = streams.generator(Purpose.COHORT, Address(round))
+    return method.cohort.at(round, method.rounds).draw(candidates, generator)
 
 
 @dataclass
@@ -188,7 +193,7 @@ def open_tally(method: Method, state: ServerState, layout: Layout, population: P
 
 
 def sanitise_sum(
-    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource, memory: Memory
+    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource, memory: NoiseMemory
 ) -> tuple[Receipt, ...]:
     """Noise the tally's sum and reports in place, as `method.server` says; the receipts, one for each of the cohort.
 

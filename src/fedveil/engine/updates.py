@@ -12,7 +12,7 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Receipt
 from fedveil.engine.general import group_norms
-from fedveil.engine.witness import Memory, Witness
+from fedveil.engine.witness import NoiseMemory, Witness
 from fedveil.mechanisms.arithmetic import DOUBLE, margin
 from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource
@@ -46,7 +46,7 @@ def sanitised(
     layout: Layout,
     streams: Streams,
     noise: NoiseSource,
-    memory: Memory,
+    memory: NoiseMemory,
 ) -> Sent:
     """The updates `[K, P]` as the method lets them go.
 
@@ -73,7 +73,7 @@ def _noised(
     updates: Tensor,
     layout: Layout,
     noise: NoiseSource,
-    memory: Memory,
+    memory: NoiseMemory,
 ) -> Sent:
     addresses = [Address(round, client) for client in clients]
     norms = update_norms(updates, layout)

@@ -1,7 +1,7 @@
 """What a client sees of its own noise, on the tensors. Only pass or fail leaves it: no size, norm or digest.
 
 A value measured on the noise, held beside the noisy update, would help to test for a record. So everything is compared
-here, with what was declared, and kept in this process (`Memory`) only to notice that noise comes back.
+here, with what was declared, and kept in this process (`NoiseMemory`) only to notice that noise comes back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MEASURED_DEVIATIONS = 7.0
 MEASURED_COORDINATES = 20_000
 """How many noise coordinates of a round are measured, spread evenly over its steps."""
 
-POINTS = 64
+LOOKED_AT = 64
 """Coordinates, spread over the whole vector, that are looked at in every step."""
 
 PARTS = 4
@@ -37,7 +37,7 @@ NEAR_ZERO = 2.0**20
 
 
 @dataclass
-class Memory:
+class NoiseMemory:
     """What one process remembers of the noise and the draws that it has seen, over rounds and clients."""
 
     fingerprints: dict[int, Hashable] = field(default_factory=dict)
@@ -107,12 +107,12 @@ class Witness:
     that is looked at, on its grid, added to numbers that are finite, and that has not been seen before.
     """
 
-    def __init__(self, layout: Layout, std: float, *, round: int, steps: int, memory: Memory) -> None:
+    def __init__(self, layout: Layout, std: float, *, round: int, steps: int, memory: NoiseMemory) -> None:
         self._std, self._round, self._memory = std, round, memory
         self._size = layout.size
         self._width = min(-(-MEASURED_COORDINATES // max(steps, 1)), self._size)
         self._parts = _parts(layout)
-        self._places = torch.linspace(0, self._size - 1, min(POINTS, self._size)).long()
+        self._places = torch.linspace(0, self._size - 1, min(LOOKED_AT, self._size)).long()
         self._squares: Tensor | None = None  # [K, parts]
         self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64)
         self._point_squares: Tensor | None = None  # [K, points]

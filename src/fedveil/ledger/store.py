@@ -1,100 +1,56 @@
 """The ledger: what every round is charged, on disk before the round is sent to its clients, and what was executed.
 
-Rows are only ever added. A round that is repeated after a crash is a new attempt; the earlier attempt stays, because
-nobody can prove that nothing of it was seen. The ledger may therefore claim more than was published, never less.
+Entries are only ever added, and each is chained to those before it (`chain.py`, `anchor.py`). A round that is repeated
+after a crash is a new attempt; the earlier attempt stays, because nobody can prove that nothing of it was seen. The
+ledger may therefore claim more than was published, never less.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from fedveil.core.atomic import PRIVATE_FILE
 from fedveil.core.digests import text_digest
-from fedveil.core.errors import FedveilError
-from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
+from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.types import Charge, Receipt
+from fedveil.ledger.anchor import (
+    KEY_VARIABLE,
+    NO_ANCHOR,
+    Anchor,
+    LedgerSummary,
+    Seal,
+    anchor_problem,
+    read_anchor,
+    write_anchor,
+)
+from fedveil.ledger.chain import GENESIS, SHORT_HEAD, first_difference, heads_of, next_head
+from fedveil.ledger.entries import LedgerContent, LedgerRound, Numbers, begin_entry, charge_entry, execute_entry
+from fedveil.ledger.ledger_errors import LedgerBusy, LedgerChanged, LedgerUnusable, Pin
+from fedveil.ledger.older_formats import read_older
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS rounds (
-    id INTEGER PRIMARY KEY, round INTEGER NOT NULL, attempt INTEGER NOT NULL, cohort TEXT NOT NULL,
-    committed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, UNIQUE (round, attempt));
-CREATE TABLE IF NOT EXISTS declarations (id INTEGER PRIMARY KEY, declaration TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS charges (
-    round_id INTEGER NOT NULL REFERENCES rounds, client INTEGER NOT NULL,
-    declaration_id INTEGER NOT NULL REFERENCES declarations);
-CREATE TABLE IF NOT EXISTS executed (round_id INTEGER PRIMARY KEY REFERENCES rounds);
-CREATE TABLE IF NOT EXISTS receipts (
-    round_id INTEGER NOT NULL REFERENCES rounds, client INTEGER NOT NULL,
-    declaration_id INTEGER NOT NULL REFERENCES declarations, confirmed INTEGER NOT NULL, draws INTEGER NOT NULL);
-"""
-
-_LAST_ATTEMPT = "attempt = (SELECT max(attempt) FROM rounds AS other WHERE other.round = rounds.round)"
-
-
-class LedgerUnusable(FedveilError):
-    """The ledger can't be trusted, so the run can't go on. `problem` says why, without the path."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}; the run can't go on")
-        self.problem = problem
-
-
-class LedgerBusy(FedveilError):
-    """Another process holds the ledger: the run is going on."""
-
-
-class Pin(StrEnum):
-    """What must stay as it was when the run began. The value is the key under which its digest is kept."""
-
-    SPEC = "spec"
-    CONTEXT = "terms"
-    RECORDS = "records"
-
-
-_CHANGED = {
-    Pin.SPEC: "the spec was changed after the run began; put spec.toml back as it was",
-    Pin.CONTEXT: "who holds how many records was changed after the run began; put run.json and the data back",
-    Pin.RECORDS: "the records are not those that the run began with; give it the same data set",
-}
-
-
-class LedgerChanged(FedveilError):
-    """Something has changed since the run began. `problem` says what, without the path."""
-
-    def __init__(self, path: Path, pin: Pin) -> None:
-        super().__init__(f"{path}: {_CHANGED[pin]}")
-        self.problem = _CHANGED[pin]
-
-
-@dataclass(frozen=True)
-class LedgerRound:
-    """An attempt at a round. `executed` says that what was executed is on record beside what was charged."""
-
-    round: int
-    attempt: int
-    cohort: tuple[int, ...]
-    executed: bool
+_SCHEMA = "CREATE TABLE IF NOT EXISTS entries (id INTEGER PRIMARY KEY, entry TEXT NOT NULL, head TEXT NOT NULL)"
 
 
 class Ledger:
     """One run's ledger; use it as a context manager. Only one process at a time can hold it.
 
-    A ledger of format 1 (fedveil 0.1) kept one row for both a charge and its receipt. Such a ledger is read, and
-    nothing is added to it.
+    It is checked when it is opened: that every entry follows from the one before, and that it is as long as the anchor
+    beside it says. With a `key` it must be sealed with that. Reading writes nothing.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._first_format = False
+    def __init__(self, path: Path, *, key: bytes | None = None) -> None:
+        self._path, self._key = path, key
+        self._heads: list[str] = []
+        self._anchor: Anchor = NO_ANCHOR
+        self._content: LedgerContent | None = None
+        self._older = False
         with self._errors():
             _make_private(path)
             self._connection = sqlite3.connect(path, timeout=1.0, isolation_level=None)
@@ -104,9 +60,14 @@ class Ledger:
         except BaseException:
             self._connection.close()
             raise
+        content = self._read()
+        self._attempts = Counter(entry.round for entry in content.rounds)
+        self._last = content.rounds[-1] if content.rounds else None
+        self._known: Numbers = {declared: number for number, declared in enumerate(content.declarations)}
 
     def _open(self) -> None:
         database = self._connection
+        database.execute("PRAGMA trusted_schema = OFF")  # it may be a stranger's
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA synchronous = FULL")
         database.execute("BEGIN EXCLUSIVE")
@@ -116,14 +77,50 @@ class Ledger:
         if stored and stored != pages * page:  # SQLite itself takes a file that lost its tail, and reads zeros
             raise LedgerUnusable(self._path, "the ledger is damaged (incomplete)")
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        self._first_format = "receipts" in tables and "charges" not in tables
-        if not self._first_format:
-            for statement in _SCHEMA.split(";"):
-                database.execute(statement)
         database.execute("COMMIT")
         (verdict,) = database.execute("PRAGMA quick_check").fetchone()
         if verdict != "ok":
-            raise LedgerUnusable(self._path, f"the ledger is damaged ({verdict})")
+            raise LedgerUnusable(self._path, f"the ledger is damaged ({' '.join(verdict.split())})")
+        self._anchor = self._read_anchor()
+        if "rounds" in tables and "entries" not in tables:
+            self._open_older(tables)
+        elif "entries" in tables:
+            self._content = self._read_chained()
+        else:
+            self._content = LedgerContent()
+        problem = None if self._older else anchor_problem(self._anchor, self._heads, self._key)
+        if problem is not None:
+            raise LedgerUnusable(self._path, problem)
+
+    def _open_older(self, tables: set[str]) -> None:
+        if self._anchor != NO_ANCHOR:
+            raise LedgerUnusable(self._path, "the ledger is of an older format, and ledger.head is not of it")
+        if self._key is not None:
+            raise LedgerUnusable(self._path, f"the ledger is not sealed with the key that {KEY_VARIABLE} names")
+        self._older, self._content = True, read_older(self._connection, tables)
+
+    def _read_anchor(self) -> Anchor:
+        try:
+            return read_anchor(self._path)
+        except (ValueError, KeyError, TypeError) as error:
+            raise LedgerUnusable(self._path, f"ledger.head can't be read ({error}); put it back from a copy") from None
+
+    def _read_chained(self) -> LedgerContent:
+        """All entries, if each follows from the one before; where the ledger was read already, the same as then."""
+        rows = self._connection.execute("SELECT id, entry, head FROM entries ORDER BY id").fetchall()
+        if [number for number, _, _ in rows] != list(range(1, len(rows) + 1)):
+            raise LedgerUnusable(self._path, "entries of the ledger are missing or were moved")
+        heads = heads_of(entry for _, entry, _ in rows)
+        changed = first_difference(heads, [head for _, _, head in rows])
+        if changed is not None:
+            raise LedgerUnusable(self._path, f"entry {changed} of the ledger, or one before it, was changed or moved")
+        if self._heads and self._heads != heads:
+            raise LedgerUnusable(self._path, "the ledger was changed while it was in use")
+        self._heads = heads
+        content = LedgerContent()
+        for _, entry, _ in rows:
+            content.add(entry)
+        return content
 
     def __enter__(self) -> Self:
         return self
@@ -133,90 +130,39 @@ class Ledger:
     ) -> None:
         self._connection.close()
 
-    def pin(self, pin: Pin, text: str) -> None:
-        """Keep a digest of the text, once, so that a later change is noticed."""
-        self._check_appendable()
-        with self._errors(), self._transaction() as database:
-            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (pin, text_digest(text)))
-        self.check(pin, text)
+    # Reading
+
+    @property
+    def chained(self) -> bool:
+        return not self._older
+
+    @property
+    def head(self) -> str:
+        """The head of the chain, which fixes all its entries."""
+        return self._heads[-1] if self._heads else GENESIS
+
+    @property
+    def summary(self) -> LedgerSummary:
+        if self._older:
+            return LedgerSummary(len(self.rounds()), None)
+        sealed = Seal.NONE if self._anchor.seal is None else Seal.UNCHECKED
+        return LedgerSummary(len(self._heads), self.head, sealed if self._key is None else Seal.CHECKED)
 
     def check(self, pin: Pin, text: str) -> bool:
-        """Whether a digest of this text was pinned; an error where that of another one was. Nothing is written."""
-        with self._errors(), self._transaction() as database:
-            row = database.execute("SELECT value FROM about WHERE key = ?", (pin,)).fetchone()
-        if row is not None and row[0] != text_digest(text):
+        """Whether a digest of this text was kept at the beginning; an error where that of another one was."""
+        digest = (self._read().pins or {}).get(pin)
+        if digest is not None and digest != text_digest(text):
             raise LedgerChanged(self._path, pin)
-        return row is not None
+        return digest is not None
 
-    def charge(self, round: int, cohort: Sequence[int], charges: Sequence[Charge]) -> None:
-        """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.
-
-        From then on somebody may see part of it, whatever happens to this process.
-        """
-        self._check_appendable()
-        if any(charge.round != round for charge in charges):
-            raise FedveilError(f"{self._path}: charges of another round were given for round {round}")
-        with self._errors(), self._transaction() as database:
-            (attempts,) = database.execute("SELECT count(*) FROM rounds WHERE round = ?", (round,)).fetchone()
-            row = database.execute(
-                "INSERT INTO rounds (round, attempt, cohort) VALUES (?, ?, ?)",
-                (round, attempts, json.dumps(list(cohort))),
-            )
-            known = _declaration_ids(database, [charge.declared for charge in charges])
-            database.executemany(
-                "INSERT INTO charges VALUES (?, ?, ?)",
-                [(row.lastrowid, charge.client, known[charge.declared]) for charge in charges],
-            )
-
-    def execute(self, round: int, receipts: Sequence[Receipt]) -> None:
-        """Write what the last attempt at a round did, as it was executed."""
-        self._check_appendable()
-        with self._errors(), self._transaction() as database:
-            (row,) = database.execute("SELECT max(id) FROM rounds WHERE round = ?", (round,)).fetchone()
-            charged = database.execute(
-                "SELECT client, json_extract(declaration, '$.place') FROM charges"
-                " JOIN declarations ON declarations.id = declaration_id WHERE round_id = ?",
-                (row,),
-            ).fetchall()
-            if sorted(charged) != sorted((receipt.client, receipt.did.place) for receipt in receipts):
-                raise FedveilError(f"{self._path}: round {round} did something else than it was charged for")
-            known = _declaration_ids(database, [receipt.did for receipt in receipts])
-            database.executemany(
-                "INSERT INTO receipts VALUES (?, ?, ?, ?, ?)",
-                [(row, r.client, known[r.did], r.confirmed, r.draws) for r in receipts],
-            )
-            database.execute("INSERT INTO executed VALUES (?)", (row,))
-
-    def rounds(self) -> list[LedgerRound]:
-        """All attempts at rounds, in order."""
-        executed = (
-            "NOT EXISTS (SELECT * FROM receipts WHERE round_id = rounds.id AND NOT confirmed)"
-            if self._first_format
-            else "EXISTS (SELECT * FROM executed WHERE round_id = rounds.id)"
-        )
-        with self._errors():
-            rows = self._connection.execute(
-                f"SELECT round, attempt, cohort, {executed} FROM rounds ORDER BY id"
-            ).fetchall()
-            return [
-                LedgerRound(round, attempt, tuple(int(client) for client in json.loads(cohort)), bool(done))
-                for round, attempt, cohort, done in rows
-            ]
-
-    def charges(self) -> list[Charge]:
-        """Everything that was paid for, also for attempts that were never published."""
-        table = "receipts" if self._first_format else "charges"
-        rows = self._rows(f"SELECT round, declaration, client FROM {table}", table)
-        return [Charge(round, client, declared) for round, declared, client in rows]
-
-    def receipts(self) -> list[Receipt]:
-        """What each round's last attempt did, for rounds that were executed."""
-        rows = self._rows(
-            "SELECT round, declaration, client, confirmed, draws FROM receipts",
-            "receipts",
-            f"WHERE {_LAST_ATTEMPT}" + (" AND confirmed" if self._first_format else ""),
-        )
-        return [Receipt(round, client, did, bool(confirmed), draws) for round, did, client, confirmed, draws in rows]
+    def check_head(self, head: str) -> None:
+        """Refuse a ledger that never had this head (or its first characters): it lacks something it held then."""
+        wanted = head.strip().lower()
+        if len(wanted) < SHORT_HEAD or not set(wanted) <= set("0123456789abcdef"):
+            raise ArgumentError("head", f"must be at least {SHORT_HEAD} characters of a head, not {head!r}")
+        if not any(known.startswith(wanted) for known in self._heads):
+            why = "it is another one, or an older copy" if self.chained else "it is not chained (an older format)"
+            raise LedgerUnusable(self._path, f"the ledger never had the head {wanted[:SHORT_HEAD]}: {why}")
 
     def check_covers(self, rounds: int) -> None:
         """Refuse a ledger that lacks a round whose model was published: it would claim less than was spent."""
@@ -224,21 +170,82 @@ class Ledger:
         if missing:
             raise LedgerUnusable(self._path, f"the ledger lacks {len(missing)} of the {rounds} published rounds")
 
-    def _rows(self, select: str, table: str, where: str = "") -> list[tuple[Any, ...]]:
-        """Rows of charges or receipts in the order in which they were written; equal declarations are one object."""
-        with self._errors():
-            rows = self._connection.execute(
-                f"{select} JOIN rounds ON rounds.id = round_id JOIN declarations ON declarations.id = declaration_id"
-                f" {where} ORDER BY {table}.rowid"
-            ).fetchall()
-            known = {text: _declaration(json.loads(text)) for text in {row[1] for row in rows}}
-            return [(round, known[text], *rest) for round, text, *rest in rows]
+    def rounds(self) -> list[LedgerRound]:
+        """All attempts at rounds, in order."""
+        return list(self._read().rounds)
 
-    def _check_appendable(self) -> None:
-        if self._first_format:
-            raise FedveilError(
-                f"{self._path}: a ledger of format 1; this version reads it, only fedveil 0.1 goes on with it"
-            )
+    def charges(self) -> list[Charge]:
+        """Everything that was paid for, also for attempts that were never published."""
+        return [charge for entry in self.rounds() for charge in entry.charges]
+
+    def receipts(self) -> list[Receipt]:
+        """What each round's last attempt did, for rounds that were executed."""
+        last = {entry.round: entry for entry in self.rounds()}
+        return [receipt for entry in last.values() for receipt in entry.receipts or ()]
+
+    def _read(self) -> LedgerContent:
+        if self._content is None:
+            with self._errors():
+                self._content = self._read_chained()
+        return self._content
+
+    # Adding
+
+    def begin(self, pins: Mapping[Pin, str]) -> None:
+        """Hold a new ledger to these texts, by their digests; an error where it was begun with others."""
+        if self.chained and not self._heads:
+            self._append(begin_entry({pin: text_digest(text) for pin, text in pins.items()}), {})
+        for pin, text in pins.items():
+            if not self.check(pin, text):
+                raise LedgerUnusable(self._path, f"the ledger has no digest of the {pin.name.lower()}")
+
+    def charge(self, round: int, cohort: Sequence[int], charges: Sequence[Charge]) -> None:
+        """Write what a round costs and sync it to the disk. Only after this may the round be sent to its clients.
+
+        From then on somebody may see part of it, whatever happens to this process.
+        """
+        if self.chained and not self._heads:
+            raise FedveilError(f"{self._path}: the ledger was not begun")
+        members = set(cohort)
+        if any(charge.round != round or charge.client not in members for charge in charges):
+            raise FedveilError(f"{self._path}: charges of another round or cohort were given for round {round}")
+        charged = LedgerRound(round, self._attempts[round], tuple(cohort), tuple(charges))
+        self._append(*charge_entry(charged, self._known))
+        self._attempts[round] += 1
+        self._last = charged
+
+    def execute(self, round: int, receipts: Sequence[Receipt]) -> None:
+        """Write what the attempt that was charged last did, as it was executed."""
+        charged = self._last
+        pairs = sorted((receipt.client, receipt.did.place) for receipt in receipts)
+        wanted = [] if charged is None else sorted((each.client, each.declared.place) for each in charged.charges)
+        if charged is None or charged.executed or charged.round != round or pairs != wanted:
+            raise FedveilError(f"{self._path}: round {round} did something else than it was charged for")
+        self._append(*execute_entry(charged, receipts, self._known))
+        self._last = None
+
+    def _append(self, entry: str, new: Numbers) -> None:
+        """Commit an entry, with the declarations that are new in it, then let the anchor know.
+
+        An earlier entry that the anchor does not know of comes first.
+        """
+        if self._older:
+            raise FedveilError(f"{self._path}: a ledger of an older format; this version reads it and adds nothing")
+        if self._anchor.seal is not None and self._key is None:
+            raise FedveilError(f"{self._path}: sealed with a key; let {KEY_VARIABLE} name its file to go on")
+        self._keep_anchor()
+        head = next_head(self.head, entry)
+        with self._errors(), self._transaction() as database:
+            database.execute(_SCHEMA)
+            database.execute("INSERT INTO entries VALUES (?, ?, ?)", (len(self._heads) + 1, entry, head))
+        self._heads.append(head)
+        self._known |= new
+        self._content = None
+        self._keep_anchor()
+
+    def _keep_anchor(self) -> None:
+        if self._anchor.length != len(self._heads):
+            self._anchor = write_anchor(self._path, len(self._heads), self.head, self._key)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -256,10 +263,10 @@ class Ledger:
         try:
             yield
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise LedgerBusy(f"{self._path}: another process is working on this run") from None
             raise LedgerUnusable(self._path, f"the ledger can't be used ({error})") from None
-        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+        except (sqlite3.Error, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise LedgerUnusable(self._path, f"the ledger can't be read ({error})") from None
 
 
@@ -267,18 +274,3 @@ def _make_private(path: Path) -> None:
     """A ledger tells who took part: only its owner may read it. SQLite's journal has the same permissions."""
     with suppress(OSError):  # what can't be made here, SQLite refuses in its own words
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
-
-
-def _declaration_ids(database: sqlite3.Connection, declarations: Sequence[Declaration]) -> dict[Declaration, int]:
-    known: dict[Declaration, int] = {}
-    for declaration in declarations:
-        if declaration not in known:
-            text = json.dumps(asdict(declaration), sort_keys=True)
-            database.execute("INSERT OR IGNORE INTO declarations (declaration) VALUES (?)", (text,))
-            (row,) = database.execute("SELECT id FROM declarations WHERE declaration = ?", (text,)).fetchone()
-            known[declaration] = int(row)
-    return known
-
-
-def _declaration(table: dict[str, Any]) -> Declaration:
-    return Declaration(**{**table, "unit": Unit(table["unit"]), "sampling": Sampling(**table["sampling"])})

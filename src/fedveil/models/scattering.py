@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from fedveil.core.atomic import write_whole
 from fedveil.core.checks import FieldError, count, one_of
+from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
 from fedveil.models.features import FixedFeatures, Projected, Scattering
 from fedveil.models.strokes import characters, contrast
@@ -63,14 +64,17 @@ def make_basis() -> tuple[Tensor, Tensor]:
 @cache
 def _stored() -> tuple[Tensor, Tensor]:
     """What `make_basis` made once, so that every machine has the same numbers and nobody waits for them."""
-    basis = load_file(BASIS)
+    try:
+        basis, _ = read_digested(BASIS)
+    except TensorsDamaged as error:
+        raise FedveilError(f"{BASIS}: the fixed features are damaged ({error}); install fedveil again") from None
     return basis["mean"].float(), basis["directions"].float()
 
 
 def store_basis() -> None:
     """`python -m fedveil.models.scattering` after a change of the features or the characters."""
     mean, directions = make_basis()
-    save_file({"mean": mean.half(), "directions": directions.half().contiguous()}, BASIS)
+    write_whole(BASIS, digested({"mean": mean.half(), "directions": directions.half()}))
 
 
 if __name__ == "__main__":

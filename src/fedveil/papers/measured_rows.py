@@ -122,6 +122,7 @@ def _promise(prepared: Prepared, place: TableCell, table: Table | None = None) -
         "copies": context.copies,
         "together": None if promise.together is None else rounded_up(promise.together),
         "leaks": promise.caveat(CaveatKind.LEAKED_BOUND) is not None,
+        "uncovered": [caveat.text for caveat in promise.caveats if promise.finite and caveat.kind.uncovered],
     }
 
 
@@ -165,5 +166,6 @@ def _row(plan: Plan, cell: Cell, values: Sequence[Value], epsilons: dict[str, An
         "copies": None,
         "together": None,
         "leaks": False,
+        "uncovered": [],
         **epsilons,
     }

@@ -15,6 +15,7 @@ from fedveil.config.convert import unstructure
 from fedveil.config.merge import difference
 from fedveil.config.spec import DataSpec, ModelSpec, Spec, resolve
 from fedveil.core.errors import ArgumentError
+from fedveil.data.known_sets import encoding_of
 from fedveil.method import Method
 from fedveil.papers.reproduction import Cell, FigureLine, Leak, Reproduction, Scale, Setting, Stated, Training
 from fedveil.studies.series import Planned, with_seeds
@@ -79,9 +80,10 @@ def run_name(spec: Spec) -> str:
 
 
 def digest(spec: Spec, **more: Any) -> str:
-    """A few letters that tell specs apart. Settings that are left as they are by default do not count."""
+    """A few letters that tell trainings apart: by what they set other than by default, and by how features are made."""
     table = {**spec.to_dict(), **unstructure(spec.method), "seed": "none"}  # with the noise a search begins with
-    changed = difference(table, _plain()) | more
+    encoding = encoding_of(spec.data.name)
+    changed = difference(table, _plain()) | ({"encoding": encoding} if encoding else {}) | more
     return hashlib.sha256(json.dumps(changed, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 

@@ -100,7 +100,7 @@ def reproduce(
     with going_on(directory, follower):
         if train and planned:
             _check_ready(directory, planned, loaded)
-            done = run_all(directory, planned, follower, workers=workers, need_one=False)
+            done = run_all(directory, planned, follower, records=store.records, workers=workers, need_one=False)
             lost = [run for run in done if run.result is None]
         if train:
             run_leaks(store, asked.cells)

@@ -27,7 +27,7 @@ from fedveil.studies.series import Done
 
 SCALE_TITLES = {"small": "on a small scale", "paper": "at the paper's scale"}
 
-HIDDEN = ("digits", "certified", "unit", "calibrated", "population")
+HIDDEN = ("digits", "certified", "unit", "calibrated", "population", "uncovered")
 """What the table's writer needs and its reader does not."""
 
 
@@ -143,6 +143,7 @@ def remarks(plan: Plan, rows: Sequence[dict[str, Any]], request: Request) -> lis
     if any(_beyond(row) for row in rows):
         notes.append("more was spent than promised where a round was repeated after an interruption")
     notes += copies_notes(rows)
+    notes += dict.fromkeys(text for row in rows for text in row["uncovered"])
     if plan.trainings:
         notes.append(SEEDED.text)
     if plan.scale == "paper" and declaration.value == ACCURACY:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedveil.config.spec import resolve
+from fedveil.config.spec import DataSpec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.papers.planned_work import EpsilonOf, digest, run_name, spec_of
@@ -29,11 +29,15 @@ class RunStore:
     workers: int | None
     settings: dict[str, Prepared] = field(default_factory=dict)
 
+    def records(self, data: DataSpec) -> Dataset:
+        """The data set of a spec, read once."""
+        return loaded_for(data, self.loaded)
+
     def lacks_data(self, work: Training | Setting | Stated) -> bool:
         """Whether the records behind a piece of work are not on this machine; read, and kept, where they are."""
         data = resolve(work.source, work.overrides).data
         try:
-            loaded_for(data, self.loaded)
+            self.records(data)
         except FedveilError:
             return True
         return False
@@ -42,14 +46,15 @@ class RunStore:
         return self.directory / "runs" / name
 
     def runs(self, work: Training, seeds: Sequence[int]) -> list[Done]:
-        """Those of its runs that are finished and can be read."""
-        name = run_name(spec_of(work, self.epsilon_of))
+        """Those of its runs that are finished and can be read; where the records are here, only those on them."""
+        spec = spec_of(work, self.epsilon_of)
+        paths = [self.run_path(f"{run_name(spec)}-seed{seed}") for seed in seeds]
+        paths = [path for path in paths if RunFiles(path).result.exists()]
+        dataset = None if not paths or self.lacks_data(work) else self.records(spec.data)
         finished = []
-        for path in (self.run_path(f"{name}-seed{seed}") for seed in seeds):
-            if not RunFiles(path).result.exists():
-                continue
+        for path in paths:
             try:
-                finished.append(Done(path.name, resume(path), tuple(round_events(path))))
+                finished.append(Done(path.name, resume(path, dataset=dataset), tuple(round_events(path))))
             except FedveilError as error:
                 self.follower.note(str(error))
         return finished

@@ -1,8 +1,9 @@
 """Which clients take part in a round.
 
 `draw` chooses among the candidates: all clients, less those that have taken part `most` times already where the
-sampler has such a limit. Divisors use the declared size whoever is left. `at` gives the sampler of one round: cohorts
-may grow (or shrink) over the training by a public schedule.
+sampler has such a limit. `can_draw` says whether a cohort can be the outcome of that. Divisors use the declared size
+whoever is left. `at` gives the sampler of one round: cohorts may grow (or shrink) over the training by a public
+schedule.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ class PoissonCohort:
         joined = np.flatnonzero(generator.random(len(candidates)) < self.rate)
         return [candidates[int(index)] for index in joined]
 
+    def can_draw(self, cohort: Sequence[int], candidates: Sequence[int]) -> bool:
+        return set(cohort) <= set(candidates)
+
     def at(self, round: int, rounds: int) -> PoissonCohort:
         return PoissonCohort(min(self.rate * self.growth.at(round, rounds), 1.0), self.most)
 
@@ -75,6 +79,9 @@ class FixedSize:
         chosen = generator.choice(len(candidates), size=size, replace=False, shuffle=False)
         return sorted(candidates[int(index)] for index in chosen)
 
+    def can_draw(self, cohort: Sequence[int], candidates: Sequence[int]) -> bool:
+        return set(cohort) <= set(candidates) and len(cohort) == min(self.size, len(candidates))
+
     def at(self, round: int, rounds: int) -> FixedSize:
         grown = self.size * self.growth.at(round, rounds)
         if grown > 2**30:
@@ -101,6 +108,9 @@ class Everyone:
 
     def draw(self, candidates: Sequence[int], generator: np.random.Generator) -> list[int]:
         return list(candidates)
+
+    def can_draw(self, cohort: Sequence[int], candidates: Sequence[int]) -> bool:
+        return list(cohort) == list(candidates)
 
     def divisor(self, clients: int) -> float:
         return float(clients)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,15 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import disk_errors
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Claim, cell_name, plain_number
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
-from fedveil.ledger.store import Ledger, Pin
+from fedveil.ledger.anchor import LedgerSummary
+from fedveil.ledger.ledger_errors import Pin
+from fedveil.ledger.store import Ledger
 from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
+from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
 from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
@@ -40,6 +43,7 @@ class Account:
     spent: Table | None
     claims: tuple[Claim, ...]
     changes: tuple[Change, ...] = ()  # what is not as the spec was given
+    ledger: LedgerSummary | None = None  # from which it is known what was spent
 
     @property
     def title(self) -> str:
@@ -58,6 +62,7 @@ class Account:
         if self.spent is not None:
             table["promised"] = cells(self.promised)
             own = [plain_number(value) for value in self.per_client or ()]
+            table["ledger"] = None if self.ledger is None else asdict(self.ledger)
             table["per_client"] = {"unit": str(OWN_UNIT), "view": str(OWN_VIEW), "epsilon": own}
         return {**table, "claimed": [claim.to_dict() for claim in self.claims]}
 
@@ -74,11 +79,17 @@ def account(
     delta: float | None = None,
     secondary: bool = False,
     dataset: Dataset | None = None,
+    head: str | None = None,
 ) -> Account:
-    """The guarantee table of a method, a spec or a run directory; of a spec also on records of your own."""
+    """The guarantee table of a method, a spec or a run directory; of a spec also on records of your own.
+
+    `head` is a head that the run's ledger had, written down elsewhere: a ledger that never had it is refused.
+    """
     run = run_of(source, overrides)
     if run is not None:
-        return _account_run(run, delta, secondary)
+        return _account_run(run, delta, secondary, head)
+    if head is not None:
+        raise ArgumentError("head", "is that of a run's ledger, and this is not a run")
     settings = dict(overrides or {}) | ({} if dataset is None else {"data.name": dataset.name})
     prepared = prepare(resolve(source, settings), dataset)
     context = _at(prepared.context, delta)
@@ -90,27 +101,30 @@ def _at(context: Context, delta: float | None) -> Context:
     return context if delta is None else replace(context, delta=delta)
 
 
-def _account_run(files: RunFiles, delta: float | None, secondary: bool) -> Account:
+def _account_run(files: RunFiles, delta: float | None, secondary: bool, head: str | None) -> Account:
     files.check()
     if not files.ledger.is_file():
         raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
     spec = resolve(files.spec)
-    with Ledger(files.ledger) as ledger:
+    with opened_ledger(files) as ledger:
+        if head is not None:
+            ledger.check_head(head)
         ledger.check(Pin.SPEC, files.read_spec())
-        context = _at(_context_of(files, spec, ledger), delta)
-        ledger.check_covers(files.published_rounds())
-        charges, rounds = ledger.charges(), [entry.round for entry in ledger.rounds()]
-    begun = 1 + max(rounds, default=-1)
-    spent = replay(context, charges, begun, attempts=rounds, secondary=secondary)
-    return Account(files.directory.name, spec, context, plan(context, secondary=secondary), spent, claims(context))
+        pinned = _context_of(files, spec, ledger)
+        book = read_book(files, ledger, spec, pinned)
+    context = _at(pinned, delta)
+    promise = plan(context, secondary=secondary)
+    spent = replay(context, book.charges, book.begun, attempts=book.attempts, secondary=secondary)
+    return Account(files.directory.name, spec, context, promise, spent, claims(context), ledger=book.summary)
 
 
 def _context_of(files: RunFiles, spec: Spec, ledger: Ledger) -> Context:
     """The context in run.json, which the ledger must have a digest of. Nothing that the spec names is loaded."""
-    recorded = read_context(spec, files.read_json(files.manifest).get("terms"))
+    record = files.read_json(files.manifest).get("terms")
+    recorded = read_context(spec, record)
     if recorded is None:
         raise FedveilError(f"{files.manifest}: {NO_CONTEXT}")
-    if not ledger.check(Pin.CONTEXT, pinned_context(recorded)):
+    if not ledger.check(Pin.CONTEXT, pinned_context(record)):
         raise FedveilError(f"{files.ledger}: has no digest of the context in run.json, so nothing holds the run to it")
     return recorded
 

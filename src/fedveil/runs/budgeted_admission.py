@@ -11,6 +11,7 @@ from fedveil.accounting.budget import (
     Spent,
     charge,
     check_kept,
+    check_promised,
     crowd_of,
     excludes,
     may_spend,
@@ -21,7 +22,7 @@ from fedveil.accounting.budget import (
 from fedveil.accounting.context import Budget, Context
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
-from fedveil.ledger.store import LedgerRound
+from fedveil.ledger.entries import LedgerRound
 
 Past = Iterable[tuple[int, Sequence[int]]]
 """(round, cohort) of what counts against limits and budgets."""
@@ -46,6 +47,7 @@ class Budgeted:
     """
 
     def __init__(self, context: Context, budget: Budget, past: Past) -> None:
+        check_promised(context)
         self._context, self._budget = context, budget
         self._records = context.population.records
         self._crowd = crowd_of(context)

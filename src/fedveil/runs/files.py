@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from fedveil.core.atomic import disk_errors, private_opener, write_whole
+from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
+from fedveil.core.digests import text_digest
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.engine.server import ServerState
 
-FORMAT = 2
-"""The version of the run directory that is written."""
+FORMAT = 3
+"""The version of the run directory that is written: its ledger is chained, and what is read back has digests."""
 
 BEGINNING_SECONDS = 5.0
 """After so long a directory without `run.json` is not being made any more."""
@@ -29,8 +30,8 @@ BEGINNING_SECONDS = 5.0
 ADDED_UP = ("seconds", "clients", "rejected", "rejected_updates", "upload_bytes", "dense_bytes")
 """What of the rounds' events is added up at the end of a run."""
 
-READABLE = (1, 2)
-"""The versions that can be read. Format 1 (fedveil 0.1) had another ledger, to which nothing is added any more."""
+READABLE = (1, 2, 3)
+"""The versions that can be read. Formats 1 and 2 had other ledgers, to which nothing is added any more."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class RunFiles:
     @property
     def ledger(self) -> Path:
         return self.directory / "ledger.sqlite"
+
+    @property
+    def records_key(self) -> Path:
+        """The key of the records' digest in the ledger; without it nobody can compare records with that."""
+        return self.directory / "records.key"
 
     @property
     def checkpoints(self) -> Path:
@@ -98,7 +104,7 @@ class RunFiles:
             if not self.checkpoints.is_dir() or any(self.checkpoints.iterdir()):
                 return
             entries = [entry for entry in self.directory.iterdir() if entry != self.checkpoints]
-            only_begun = all(entry == self.spec or entry.suffix == ".part" for entry in entries)
+            only_begun = all(entry in (self.spec, self.records_key) or entry.suffix == ".part" for entry in entries)
             if only_begun and time.time() - self.checkpoints.stat().st_mtime >= seconds:
                 for entry in entries:
                     entry.unlink()
@@ -119,18 +125,22 @@ class RunFiles:
         if manifest.get("format") not in READABLE:
             raise FedveilError(
                 f"{self.directory}: made by fedveil {manifest.get('fedveil', 'of another version')} in format"
-                f" {manifest.get('format')}; this version reads formats {' and '.join(map(str, READABLE))}"
+                f" {manifest.get('format')}; this version reads formats {READABLE[0]} to {READABLE[-1]}"
             )
 
     def check_continuable(self) -> None:
         """Refuse to go on with a run of an older format: its ledger is read, and nothing is added to it."""
-        manifest = self.read_json(self.manifest)
-        if manifest["format"] != FORMAT:
-            maker = f"fedveil {manifest.get('fedveil', 'of another version')}"
+        if self.format != FORMAT:
+            maker = f"fedveil {self.read_json(self.manifest).get('fedveil', 'of another version')}"
             raise FedveilError(
-                f"{self.directory}: made by {maker} in format {manifest['format']}; this version reads it, and only"
-                f" {maker} goes on with it"
+                f"{self.directory}: made by {maker} in format {self.format}; this version reads it and adds nothing to"
+                " it; go on with the version that made it"
             )
+
+    @property
+    def format(self) -> int:
+        """The version of this directory; that which is written, while `run.json` is not there yet."""
+        return int(self.read_json(self.manifest).get("format", FORMAT)) if self.manifest.is_file() else FORMAT
 
     def read_json(self, path: Path) -> dict[str, Any]:
         try:
@@ -160,6 +170,19 @@ class RunFiles:
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         write_whole(path, (json.dumps(content, indent=2) + "\n").encode())
 
+    def write_result(self, table: Mapping[str, Any]) -> None:
+        """How the run ended, with a digest of that, so that a changed number is noticed."""
+        self.write_json(self.result, {**table, "digest": _table_digest(table)})
+
+    def read_result(self) -> dict[str, Any]:
+        """What `write_result` was given; an error where it is something else. Older formats have no digest."""
+        table = self.read_json(self.result)
+        digest = table.pop("digest", None)
+        lacking = digest is None and self.format < FORMAT
+        if not lacking and digest != _table_digest(table):
+            raise FedveilError(f"{self.result}: was changed after the run ended (its digest does not fit)")
+        return table
+
     # Checkpoints
 
     def save_checkpoint(self, state: ServerState, layout: Layout) -> None:
@@ -167,8 +190,8 @@ class RunFiles:
         tensors: dict[str, Tensor] = {f"model/{name}": t for name, t in layout.split(state.parameters).items()}
         tensors |= {f"server/{index}": tensor for index, tensor in enumerate(state.optimiser)}
         path = self.checkpoints / f"round-{state.round:06d}.safetensors"
-        metadata = {"round": str(state.round)} | ({} if state.bound is None else {"bound": repr(state.bound)})
-        write_whole(path, save(_contiguous(tensors), metadata=metadata))
+        facts = {"round": str(state.round)} | ({} if state.bound is None else {"bound": repr(state.bound)})
+        write_whole(path, digested(tensors, facts))
         with disk_errors(path):
             for old in self._checkpoint_paths():
                 if old != path:
@@ -181,18 +204,20 @@ class RunFiles:
             return None
         path = paths[-1]
         try:
-            with safe_open(path, framework="pt") as file:
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
-                metadata = file.metadata()
+            tensors, facts = read_digested(path, required=self.format == FORMAT)
             if {f"model/{name}": shape for name, shape, _ in layout} != {
                 key: tuple(value.shape) for key, value in tensors.items() if key.startswith("model/")
             }:
                 raise ValueError("it is of another model")
             named = {key.removeprefix("model/"): value for key, value in tensors.items() if key.startswith("model/")}
             server = sorted((key for key in tensors if key.startswith("server/")), key=lambda key: int(key[7:]))
-            bound = float(metadata["bound"]) if "bound" in metadata else None
-            return ServerState(int(metadata["round"]), layout.join(named), tuple(tensors[key] for key in server), bound)
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+            bound = float(facts["bound"]) if "bound" in facts else None
+            return ServerState(int(facts["round"]), layout.join(named), tuple(tensors[key] for key in server), bound)
+        except TensorsDamaged as error:
+            raise FedveilError(
+                f"{path}: the checkpoint is damaged ({error}); put it back from a copy, or begin a new run"
+            ) from None
+        except (KeyError, ValueError) as error:
             raise FedveilError(f"{path}: the checkpoint can't be read ({error})") from None
 
     def published_rounds(self) -> int:
@@ -248,6 +273,10 @@ def run_of(source: object, overrides: Mapping[str, Any] | None = None) -> RunFil
 
 def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+
+
+def _table_digest(table: Mapping[str, Any]) -> str:
+    return text_digest(json.dumps(table, sort_keys=True))
 
 
 def _parse(line: str) -> dict[str, Any] | None:

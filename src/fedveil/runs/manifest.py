@@ -17,6 +17,8 @@ import torch
 
 from fedveil.accounting.context import Context
 from fedveil.config.spec import Spec
+from fedveil.core.guarantee import Caveat
+from fedveil.core.openness import UNRECORDED
 from fedveil.core.types import Population
 from fedveil.runs.files import FORMAT
 from fedveil.runs.prepare import Prepared
@@ -70,19 +72,24 @@ def context_record(context: Context) -> dict[str, Any]:
         "layers": context.layers,
         "copies": context.copies,
         "seeded": context.seeded,
+        "caveats": [caveat.to_dict() for caveat in context.caveats],
     }
 
 
-def pinned_context(context: Context) -> str:
-    """What the ledger holds a run to."""
-    return json.dumps(context_record(context))
+def pinned_context(record: Any) -> str:
+    """What the ledger holds a run to: what `context_record` wrote, whichever version did."""
+    return json.dumps(record)
 
 
 def read_context(spec: Spec, record: Any) -> Context | None:
-    """The context that `context_record` wrote; None where it is missing or not valid."""
+    """The context that `context_record` wrote; None where it is missing or not valid.
+
+    Older versions did not write down the caveats of the records, which are then not known.
+    """
     try:
         runs = [(int(records), int(clients)) for records, clients in record["records_of_clients"]]
         layers, copies, seeded = int(record["layers"]), int(record["copies"]), record["seeded"]
+        caveats = tuple(map(Caveat.from_dict, record["caveats"])) if "caveats" in record else (UNRECORDED,)
     except (KeyError, TypeError, ValueError):
         return None
     counted = sum(clients for _, clients in runs)
@@ -90,4 +97,4 @@ def read_context(spec: Spec, record: Any) -> Context | None:
     if not sound or layers < 1 or copies < 1 or not isinstance(seeded, bool):
         return None
     records = tuple(size for size, clients in runs for _ in range(clients))
-    return spec.context(Population(records), layers, copies=copies, seeded=seeded)
+    return spec.context(Population(records), layers, caveats=caveats, copies=copies, seeded=seeded)

@@ -74,7 +74,11 @@ class Prepared:
         """What the accountant must know of it."""
         copies = self.partition.max_copies
         return self.spec.context(
-            self.sites.population, self.layout.group_count, copies=copies, seeded=self.streams.seeded
+            self.sites.population,
+            self.layout.group_count,
+            caveats=self.dataset.caveats,
+            copies=copies,
+            seeded=self.streams.seeded,
         )
 
     @property
@@ -118,7 +122,8 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
     _check_strict(spec)
     layers, copies = Layout.of(model).group_count, partition.max_copies
-    spec, changes = _calibrated(spec, spec.context(sites.population, layers, copies=copies))
+    context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
+    spec, changes = _calibrated(spec, context)
     tests = partition.tests if spec.data.test else ()
     job = Job(spec.method, model, sites, dataset.validation, streams, tests)
     return Prepared(spec, dataset, partition, job, initial, changes)

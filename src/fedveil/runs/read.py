@@ -10,34 +10,16 @@ from typing import Any
 from fedveil.accounting.context import Context
 from fedveil.config.spec import Spec, resolve
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Charge
-from fedveil.data.dataset import Dataset
-from fedveil.ledger.store import Ledger, LedgerBusy, LedgerChanged, LedgerRound, LedgerUnusable, Pin
+from fedveil.ledger.ledger_errors import LedgerBusy, LedgerChanged, LedgerUnusable
 from fedveil.report.model.run_facts import RunState, Status
+from fedveil.runs.book import Book, opened_ledger, read_book
 from fedveil.runs.files import RunFiles
-from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
+from fedveil.runs.manifest import NO_CONTEXT, read_context
 
 UNKNOWN = (
     "what was spent, and by whom, is not known, and what was promised is shown as spec and run.json say it, unchecked"
 )
 """Without its ledger nobody can check that spec and run.json are those that the run began with."""
-
-
-@dataclass(frozen=True)
-class Book:
-    """What the ledger holds."""
-
-    rounds: list[LedgerRound]
-    charges: list[Charge]
-
-    @property
-    def attempts(self) -> list[int]:
-        """The rounds that were begun, a repeated one as often as it was."""
-        return [entry.round for entry in self.rounds]
-
-    @property
-    def begun(self) -> int:
-        return 1 + max(self.attempts, default=-1)
 
 
 @dataclass
@@ -96,7 +78,7 @@ def _read_result(reading: Reading) -> None:
     if not reading.files.result.exists():
         return
     try:
-        reading.result = reading.files.read_json(reading.files.result)
+        reading.result = reading.files.read_result()
     except FedveilError as error:
         reading.problems.append(reading.files.shortened(error))
 
@@ -135,12 +117,9 @@ def _read_ledger(reading: Reading) -> None:
             reading.problems.append(f"ledger.sqlite is missing: {UNKNOWN}")
         return
     try:
-        with Ledger(files.ledger) as ledger:
-            ledger.check(Pin.SPEC, reading.spec_text)
-            if reading.context is not None:
-                ledger.check(Pin.CONTEXT, pinned_context(reading.context))
+        with opened_ledger(files) as ledger:
             ledger.check_covers(reading.published)
-            reading.book = Book(ledger.rounds(), ledger.charges())
+            reading.book = read_book(files, ledger, reading.spec, reading.context)
     except LedgerBusy:
         reading.running = True
         reading.problems.append(f"the ledger is in use: {UNKNOWN}")
@@ -155,10 +134,3 @@ def _checkpointed(files: RunFiles) -> int | None:
         return files.published_rounds() if any(files.checkpoints.glob("round-*.safetensors")) else None
     except (OSError, ValueError):
         return None
-
-
-def check_records(files: RunFiles, dataset: Dataset) -> None:
-    """Refuse records other than those that a run began with."""
-    if files.ledger.is_file():
-        with Ledger(files.ledger) as ledger:
-            ledger.check(Pin.RECORDS, dataset.fingerprint)

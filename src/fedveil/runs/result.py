@@ -43,6 +43,7 @@ class Result:
     personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
     sent_bytes: int = 0  # by all clients together
     saved_bytes: int = 0  # by sending only part of the updates
+    ledger_head: str | None = None  # it fixes all that the ledger held at the end; runs of older formats have none
 
     @property
     def diverged(self) -> bool:

@@ -6,21 +6,18 @@ import datetime
 import secrets
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fedveil.accounting.context import Context
 from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table, exceeded
 from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
@@ -29,14 +26,16 @@ from fedveil.engine.batched import Evaluation
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
-from fedveil.ledger.store import Ledger, Pin
+from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
+from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
+from fedveil.runs.derived_charges import round_charges
 from fedveil.runs.files import RunFiles
-from fedveil.runs.manifest import manifest, pinned_context
+from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.result import Result, has_diverged
 from fedveil.runtimes.local import on_this_machine
@@ -71,6 +70,7 @@ def run(
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
     files.create()
     write_whole(files.spec, prepared.spec.to_toml().encode())
+    write_whole(files.records_key, secrets.token_bytes(RECORDS_KEY_BYTES), private=True)
     files.write_json(files.manifest, manifest(prepared))
     return _train(prepared, files, training, reporter or SilentReporter(), admission)
 
@@ -104,11 +104,9 @@ def _train(
 ) -> Result:
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
-        with Ledger(files.ledger) as ledger, training as runtime:
+        with opened_ledger(files) as ledger, training as runtime:
             files.clear_parts()
-            ledger.pin(Pin.SPEC, files.read_spec())
-            ledger.pin(Pin.CONTEXT, pinned_context(prepared.context))
-            ledger.pin(Pin.RECORDS, prepared.dataset.fingerprint)
+            ledger.begin(pins_of(files, prepared.context, prepared.dataset))
             return _train_rounds(prepared, files, ledger, runtime, reporter, admission)
     except KeyboardInterrupt:
         reporter.note(f"what was published is safe; go on with: {_resume_words(prepared.spec, files)}")
@@ -135,7 +133,7 @@ def _train_rounds(
     if state is None:
         state = prepared.initial_state()
         files.save_checkpoint(state, prepared.layout)
-    ledger.check_covers(state.round)
+    book = read_book(files, ledger, spec, context)
     files.trim_events(state.round)
     personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
@@ -146,7 +144,8 @@ def _train_rounds(
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
     if admission is None:
-        admission = admission_of(context, past_of(ledger.rounds(), context.seeded, state.round))
+        admission = admission_of(context, past_of(book.rounds, context.seeded, state.round))
+    charges = round_charges(context)
     for closed in loop.rounds(
         method,
         state,
@@ -155,7 +154,7 @@ def _train_rounds(
         runtime,
         prepared.streams,
         admission=admission,
-        pay=lambda state, cohort: ledger.charge(state.round, cohort, _charges(context, state, cohort)),
+        pay=lambda state, cohort: ledger.charge(state.round, cohort, charges(state.round, cohort, state.bound)),
         personal=personal,
     ):
         state = closed.state
@@ -200,29 +199,19 @@ def _evaluated(prepared: Prepared, evaluation: Evaluation, personal: PersonalMod
     return measured
 
 
-def _charges(context: Context, state: ServerState, cohort: Sequence[int]) -> list[Charge]:
-    """What the coming round will do to its cohort."""
-    population = context.population
-    declare = cache(
-        lambda records: context.method.declare(state.round, records, context.layers, population.clients, state.bound)
-    )
-    return [
-        Charge(state.round, client, declared) for client in cohort for declared in declare(population.records[client])
-    ]
-
-
 def _stored_result(files: RunFiles, dataset: Dataset | None) -> Result:
     """What a finished run said at its end, if it is still the run that it was."""
     if files.ledger.is_file():
-        with Ledger(files.ledger) as ledger:
-            ledger.check(Pin.SPEC, files.read_spec())
-            if dataset is not None:
-                ledger.check(Pin.RECORDS, dataset.fingerprint)
+        spec = resolve(files.spec)
+        with opened_ledger(files) as ledger:
+            read_book(files, ledger, spec, read_context(spec, files.read_json(files.manifest).get("terms")))
+        if dataset is not None:
+            check_records(files, dataset)
     again = ""
     if any(files.checkpoints.glob("round-*.safetensors")):
         again = f"; remove it, and it is made again from the last round: {_resume_words(resolve(files.spec), files)}"
     try:
-        return Result.from_dict(files.read_json(files.result), files.directory)
+        return Result.from_dict(files.read_result(), files.directory)
     except (KeyError, TypeError, ValueError):
         raise FedveilError(f"{files.result}: not a result of this version{again}") from None
     except FedveilError as error:
@@ -238,11 +227,11 @@ def _finish(
     promise: Table,
 ) -> Result:
     context = prepared.context
+    book = read_book(files, ledger, prepared.spec, context)
     published = [receipt for receipt in ledger.receipts() if receipt.round < state.round]
     _check_promise(promise, replay(context, [receipt.charge for receipt in published], state.round))
     # A round that was paid for but never published, after which nobody could pay again, is spent all the same.
-    attempts = [entry.round for entry in ledger.rounds()]
-    total = replay(context, ledger.charges(), 1 + max(attempts, default=-1), attempts=attempts)
+    total = replay(context, book.charges, book.begun, attempts=book.attempts)
     events = [event for event in files.read_events() if event["event"] == "round"]
     result = Result(
         run=files.directory,
@@ -260,10 +249,11 @@ def _finish(
         receipts=len(published),
         rejected=sum(event["rejected"] for event in events),
         guarantees=total.guarantees,
+        ledger_head=ledger.head,
     )
     files.save_model(state.parameters, prepared.layout, prepared.model)
     files.append_event({"event": "end"})
-    files.write_json(files.result, without(result.to_dict(), "run"))  # a directory can be moved
+    files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result
 
 

@@ -33,10 +33,10 @@ from fedveil.data.known_sets import known_set
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.server import ServerState
+from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_attack
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare
-from fedveil.runs.read import check_records
 from fedveil.runtimes.local import count_workers, one_thread
 from fedveil.studies.attack_progress import AttackProgress
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
 from fedveil.attacks.inversion.metrics import Successes
 from fedveil.attacks.inversion.minimise import Group, Minima
 from fedveil.attacks.inversion.reconstruction_pictures import Film
 from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.digested_tensors import digested, read_digested
 from fedveil.core.errors import FedveilError
 from fedveil.report.model.number_texts import duration_text
 
@@ -51,10 +50,10 @@ class AttackProgress:
         if path is None or not path.is_file():
             return None
         try:
-            held = load(path.read_bytes())
+            held, _ = read_digested(path)
             minima = Minima(held["points"], held["values"], held["updates"], int(held["evaluations"]))
             self._recall(held)
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise FedveilError(f"{path}: can't be read ({error}); remove it") from None
         self._before[group.name] += len(minima.values)
         return minima
@@ -66,7 +65,7 @@ class AttackProgress:
             held |= {"evaluations": torch.tensor(minima.evaluations)} | self._seen()
             with disk_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, save(held))
+            write_whole(path, digested(held))
         self._here[group.name] += len(minima.values)
         self._tell(group, time.monotonic())
 

@@ -48,10 +48,10 @@ from fedveil.engine.server import ServerState
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
 from fedveil.parts.personal import Attention, Shared
+from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare
-from fedveil.runs.read import check_records
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.audit_result import Audit
 

@@ -17,7 +17,7 @@ from fedveil.studies.series import Done
 USUAL_CELLS: tuple[TableCell, ...] = ((Unit.RECORD, View.SERVER), (Unit.CLIENT, View.RELEASED))
 """The two cells that most papers speak of: they have a column each, and the first finite one makes the picture."""
 
-SAID_OF_ROWS = (CaveatKind.LEAKED_BOUND, CaveatKind.ONE_COPY, CaveatKind.SCALED)
+SAID_OF_ROWS = tuple(kind for kind in CaveatKind if kind.spoils and kind is not CaveatKind.SEEDED)
 """What must be said of a number wherever it stands; that runs are seeded is said once for all."""
 
 
@@ -66,10 +66,14 @@ def summarise_runs(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Tab
             }
             for cell, guarantee in shown.items()
         },
-        "void": any(cell.finite and cell.caveat(CaveatKind.LEAKED_BOUND) is not None for cell in shown.values()),
+        "void": any(cell.finite and _voided(cell) for cell in shown.values()),
         "caveats": list(dict.fromkeys(text for cell in shown.values() for text in _caveats(cell))),
         "claimed": [claim.to_dict() for claim in claims(context)],
     }
+
+
+def _voided(guarantee: Guarantee) -> bool:
+    return any(caveat.kind.voids and caveat.kind is not CaveatKind.SEEDED for caveat in guarantee.caveats)
 
 
 def _caveats(guarantee: Guarantee) -> list[str]:

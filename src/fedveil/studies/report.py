@@ -18,17 +18,20 @@ from fedveil.accounting.table import Table, like
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
+from fedveil.core.openness import OWN_TESTS
 from fedveil.core.types import TableCell, Unit, View
 from fedveil.data.known_sets import SETS
+from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
 from fedveil.report.model.number_texts import delta_text
 from fedveil.report.model.run_facts import Clients, EpsilonLine, Options, Run
 from fedveil.report.page.axis_scales import evenly_chosen
 from fedveil.report.page.html_page import page_html
+from fedveil.runs.book import Book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
-from fedveil.runs.read import Book, Reading, read_run
+from fedveil.runs.read import Reading, read_run
 from fedveil.runs.result import has_diverged
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
@@ -39,8 +42,8 @@ MOST_REPORTED = 50
 CHART_MARKS = 16
 """Rounds at which ε is computed for the chart."""
 
-PUBLIC_EVENTS = ("event", "round", "accuracy", "loss")
-"""What of an event follows from the published model and validation records alone."""
+PUBLIC_EVENTS, MEASURED = ("event", "round"), ("accuracy", "loss")
+"""What of an event follows from the published models alone, and from them and the validation records."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +164,13 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
 
     A cell that was promised is stated as promised: what was spent tells how often clients were drawn. Only where
     repeated rounds cost more than the promise is the larger number stated. Audits against a view of clients' work use
-    planted records alone; one against the released models trains on the real ones.
+    planted records alone; one against the released models trains on the real ones. What was measured on validation
+    records stays, unless these were declared private.
     """
     cells = run.promised
+    private = (caveat for cell in cells or () for caveat in cell.caveats if caveat != OWN_TESTS)
+    measured = not any(caveat.kind is CaveatKind.PRIVATE_EVALUATION for caveat in private)
+    shown = PUBLIC_EVENTS + (MEASURED if measured else ())
     if promise is not None and table is not None:
         both = [(cell, like(cell, table)) for cell in promise.guarantees]
         cells = tuple(mine if mine.epsilon > cell.epsilon else cell for cell, mine in both)
@@ -176,7 +183,7 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
         promised=cells,
         spent=None,
         status=replace(run.status, begun=None, repeated=0),
-        rounds=tuple({key: event[key] for key in PUBLIC_EVENTS if key in event} for event in run.rounds),
+        rounds=tuple({key: event[key] for key in shown if key in event} for event in run.rounds),
         attacks=(),
         audits=tuple(audit for audit in run.audits if audit.view.adversary.of_clients_work),
         spec=spec,
@@ -221,6 +228,9 @@ def _environment(read: Reading) -> dict[str, str]:
     keys = {"begun": "created", "machine": "machine", "fedveil": "fedveil", "python": "python", "torch": "torch"}
     keys |= {"dp-accounting": "dp_accounting", "randomness": "randomness"}
     known = {name: str(read.manifest[key]) for name, key in keys.items() if key in read.manifest}
+    if read.book is not None:
+        head = read.book.summary.head
+        known["ledger"] = "not chained (an older format)" if head is None else f"head {head[:SHORT_HEAD]}"
     return known | ({"begun": known["begun"].replace("T", " ").replace("+00:00", " UTC")} if "begun" in known else {})
 
 

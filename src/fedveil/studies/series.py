@@ -7,7 +7,7 @@ own `spec.toml` is the truth about what they are: a run whose spec differs from 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -197,12 +197,13 @@ def run_all(
     planned: Sequence[Planned],
     follower: Follower,
     *,
+    records: Callable[[DataSpec], Dataset],
     workers: int | None = None,
-    dataset: Dataset | None = None,
     need_one: bool = True,
 ) -> list[Done]:
     """Every planned run, in order: read if it is finished, resumed if it was begun, else trained.
 
+    `records` gives the data set of a run. One that was made on others, or on other features of the same, is refused.
     A run that fails (diverges, say) does not take the others with it; its `failure` says why. Where `need_one`, at
     least one must come to its end.
     """
@@ -214,7 +215,7 @@ def run_all(
         unfinished = not RunFiles(path).result.exists()
         if unfinished:
             follower.next_run(one.name, one.spec.method.rounds)
-        done = _one(one, path, follower, workers, dataset)
+        done = _one(one, path, follower, workers, records(one.spec.data))
         if unfinished:
             follower.end_run(_outcome(done))
         dones.append(done)
@@ -223,7 +224,7 @@ def run_all(
     return dones
 
 
-def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, dataset: Dataset | None) -> Done:
+def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, dataset: Dataset) -> Done:
     try:
         if RunFiles(path).manifest.is_file():
             result = resume(path, workers=workers, dataset=dataset, reporter=follower)

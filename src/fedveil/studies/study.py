@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedveil.config.spec import Spec
+from fedveil.config.spec import DataSpec, Spec
 from fedveil.core.atomic import write_whole
 from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
@@ -20,6 +20,7 @@ from fedveil.studies.series import (
     check_size,
     failures,
     going_on,
+    loaded_for,
     open_series,
     prepared_with,
     run_all,
@@ -93,13 +94,18 @@ def train_cases(
     """Every case with every seed, and which runs failed. With the same `directory` it goes on where it was stopped."""
     check_size(len(cases) * (1 if seeds is None else len(seeds)), workers)
     loaded: dict[str, Dataset] = {}
+
+    def records(data: DataSpec) -> Dataset:
+        return loaded_for(data, loaded) if dataset is None else dataset
+
     for case in cases:
         prepared_with(case.spec, dataset, loaded)  # refuse before the first run what the last one could not do
     groups = [with_seeds(case.name, case.spec, seeds) for case in cases]
     planned = [run for group in groups for run in group]
     open_series(directory, kind, planned)
     with going_on(directory, follower):
-        runs = {run.name: run for run in run_all(directory, planned, follower, workers=workers, dataset=dataset)}
+        done = run_all(directory, planned, follower, records=records, workers=workers)
+        runs = {run.name: run for run in done}
         trained = []
         for case, group in zip(cases, groups, strict=True):
             prepared, mine = prepared_with(case.spec, dataset, loaded), [runs[run.name] for run in group]

@@ -241,8 +241,9 @@ def test_copies_of_a_record_are_said_beside_the_short_table() -> None:
     assert "up to 9 clients hold the same one" in text[text.index("In short") : text.index("All of it rests on")]
 
 
-def test_features_scaled_by_all_records_are_said_beside_the_short_table() -> None:
-    caveat = Caveat(CaveatKind.SCALED, "features are scaled by the means of all records")
+@pytest.mark.parametrize("kind", [kind for kind in CaveatKind if kind.uncovered])
+def test_what_no_noise_covers_is_said_beside_the_short_table(kind: CaveatKind) -> None:
+    caveat = Caveat(kind, "features are scaled by the means of all records")
     text = Page(shown(make_run(spent=guarantees(1.5, math.inf, caveat)), release=True)).text
     assert "Features are scaled by the means" in text[text.index("In short") : text.index("All of it rests on")]
 

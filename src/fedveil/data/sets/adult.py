@@ -1,13 +1,12 @@
 """UCI Adult (census income): from 14 attributes in a text file to 105 numbers.
 
-Columns 0–5 are the six continuous attributes, standardised to mean 0 and variance 1; capital gain and loss,
-which are zero for most people and huge for a few, go through log(1 + x) first. Columns 6–104 are the eight
-categorical attributes, one column per value that the data set's own description (`adult.names`) lists: 8 + 16
-+ 7 + 14 + 6 + 5 + 2 + 41 = 99. An unknown value (`?`) has no column: its attribute is all zeros. So 6 + 99 =
-105.
+Columns 0–5 are the six continuous attributes, scaled by the round numbers of `ATTRIBUTES`. Columns 6–104 are the
+eight categorical ones, one column per value that the data set's own description (`adult.names`) lists: 8 + 16
++ 7 + 14 + 6 + 5 + 2 + 41 = 99. So 6 + 99 = 105. An unknown value (`?`) of a category has no column: its
+attribute is all zeros. An unknown number is put at the centre of its scale, which is zero, too.
 
-Means and deviations come from the training part alone. The categories come from the public description, not
-from the records, so that the width of the encoding tells nothing about who is in the data.
+Nothing here is read off the records: scales are round numbers, categories those of the public description. A
+person's 105 numbers depend on that person's row alone.
 """
 
 from __future__ import annotations
@@ -18,11 +17,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import Openness
 from fedveil.data import sources
 from fedveil.data.dealing import Integers
-from fedveil.data.named_set import SCALED_TOGETHER, ExampleArrays, NamedSet, RoughCosts, SplitArrays
+from fedveil.data.named_set import ExampleArrays, NamedSet, RoughCosts, SplitArrays
 from fedveil.data.origins import files_below, package
+from fedveil.data.public_scales import PublicScale, scaled_columns
 from fedveil.data.sources import Form, SourceFile
 from fedveil.data.splits import split
 
@@ -31,18 +33,18 @@ _FILES = (
     SourceFile((Form("adult/adult.test", "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"),)),
 )
 
-# The attributes in the order of the file; None stands for a continuous one.
-_ATTRIBUTES: dict[str, str | None] = {
-    "age": None,
+ATTRIBUTES: dict[str, PublicScale | str] = {
+    "age": PublicScale(40, 15),  # years: people who work, from 16 to 65, are within two spreads
     "workclass": (
         "Private, Self-emp-not-inc, Self-emp-inc, Federal-gov, Local-gov, State-gov, Without-pay, Never-worked"
     ),
-    "fnlwgt": None,
+    # Hundredths of the people that a record stands for: 200 million adults, of whom 100,000 are asked.
+    "fnlwgt": PublicScale(200_000, 100_000),
     "education": (
         "Bachelors, Some-college, 11th, HS-grad, Prof-school, Assoc-acdm, Assoc-voc, 9th, 7th-8th, 12th, "
         "Masters, 1st-4th, 10th, Doctorate, 5th-6th, Preschool"
     ),
-    "education-num": None,
+    "education-num": PublicScale(10, 3),  # of 16 levels, 9 is a high-school diploma and 13 a bachelor's degree
     "marital-status": (
         "Married-civ-spouse, Divorced, Never-married, Separated, Widowed, Married-spouse-absent, Married-AF-spouse"
     ),
@@ -54,9 +56,10 @@ _ATTRIBUTES: dict[str, str | None] = {
     "relationship": "Wife, Own-child, Husband, Not-in-family, Other-relative, Unmarried",
     "race": "White, Asian-Pac-Islander, Amer-Indian-Eskimo, Other, Black",
     "sex": "Female, Male",
-    "capital-gain": None,
-    "capital-loss": None,
-    "hours-per-week": None,
+    # Dollars a year. Most people have none, which is 0; a thousand is log(1 + 1,000) = 6.9; above 22,000 all is cut.
+    "capital-gain": PublicScale(0, 2, logarithm=True),
+    "capital-loss": PublicScale(0, 2, logarithm=True),
+    "hours-per-week": PublicScale(40, 10),  # a full week is 40, half of it two spreads less
     "native-country": (
         "United-States, Cambodia, England, Puerto-Rico, Canada, Germany, Outlying-US(Guam-USVI-etc), India, "
         "Japan, Greece, South, China, Cuba, Iran, Honduras, Philippines, Italy, Poland, Jamaica, Vietnam, "
@@ -65,32 +68,23 @@ _ATTRIBUTES: dict[str, str | None] = {
         "Hong, Holand-Netherlands"
     ),
 }
-_NUMBERS = tuple(name for name, values in _ATTRIBUTES.items() if values is None)
-_CATEGORIES = {name: tuple(values.split(", ")) for name, values in _ATTRIBUTES.items() if values is not None}
-_HEAVY_TAILED = ("capital-gain", "capital-loss")
-_FEATURES = len(_NUMBERS) + sum(len(values) for values in _CATEGORIES.values())
+"""In the order of the file: the scale of a number, or the values of a category. The scales follow from what is
+measured and the values are those of the description; nothing is a statistic of the records."""
+
+NUMBER_SCALES = {name: scale for name, scale in ATTRIBUTES.items() if isinstance(scale, PublicScale)}
+_CATEGORIES = {name: tuple(values.split(", ")) for name, values in ATTRIBUTES.items() if isinstance(values, str)}
+_FEATURES = len(NUMBER_SCALES) + sum(len(values) for values in _CATEGORIES.values())
 _INCOMES = ("<=50K", ">50K")
 UNKNOWN_CODE = -1
 
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Parsed rows: numbers [N, 6], category codes [N, 8] (−1: unknown), labels [N] (1: more than 50K)."""
+    """Parsed rows: numbers [N, 6] (unknown: NaN), category codes [N, 8] (unknown: −1), labels [N] (1: above 50K)."""
 
     numbers: NDArray[np.float64]
     codes: Integers
     labels: Integers
-
-    def __getitem__(self, rows: Integers) -> People:
-        return People(self.numbers[rows], self.codes[rows], self.labels[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class NumberScale:
-    """Mean and standard deviation of the six numbers, after the logarithm where there is one."""
-
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
 
 
 def parse_people(path: Path, text: str) -> People:
@@ -104,8 +98,8 @@ def parse_people(path: Path, text: str) -> People:
             continue
         try:
             *attributes, income = (value.strip() for value in line.split(","))
-            named = dict(zip(_ATTRIBUTES, attributes, strict=True))
-            numbers.append([float(named[name]) for name in _NUMBERS])
+            named = dict(zip(ATTRIBUTES, attributes, strict=True))
+            numbers.append([np.nan if named[name] == "?" else float(named[name]) for name in NUMBER_SCALES])
             codes.append([UNKNOWN_CODE if named[name] == "?" else known[named[name]] for name, known in lookup.items()])
             labels.append(_INCOMES.index(income.removesuffix(".")))
         except (ValueError, KeyError) as error:
@@ -124,28 +118,17 @@ def join_people(first: People, second: People) -> People:
     )
 
 
-def fit_number_scale(training: People) -> NumberScale:
-    """Learn the scale of the numbers. Only ever called with the training part."""
-    numbers = _tamed(training.numbers)
-    deviation = numbers.std(axis=0)
-    return NumberScale(numbers.mean(axis=0), np.where(deviation > 0, deviation, 1.0))
-
-
-def encode_people(people: People, scale: NumberScale) -> NDArray[np.float32]:
-    """105 features for each person: [N, 105]."""
+def encode_people(people: People) -> NDArray[np.float32]:
+    """105 features for each person, of that person's row alone: [N, 105]."""
     features = np.zeros((len(people.labels), _FEATURES), dtype=np.float32)
-    features[:, : len(_NUMBERS)] = (_tamed(people.numbers) - scale.mean) / scale.deviation
-    first = len(_NUMBERS)
+    features[:, : len(NUMBER_SCALES)] = scaled_columns(people.numbers, tuple(NUMBER_SCALES.values()))
+    first = len(NUMBER_SCALES)
     for column, values in enumerate(_CATEGORIES.values()):
         codes = people.codes[:, column]
         known = np.flatnonzero(codes != UNKNOWN_CODE)
         features[known, first + codes[known]] = 1.0
         first += len(values)
     return features
-
-
-def _tamed(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where([name in _HEAVY_TAILED for name in _NUMBERS], np.log1p(np.maximum(numbers, 0.0)), numbers)
 
 
 def _load() -> SplitArrays:
@@ -155,12 +138,8 @@ def _load() -> SplitArrays:
         parts.append(parse_people(file.path, file.content.decode("ascii")))
     people = join_people(*parts)
     rows, held_out = split("adult", len(people.labels), 12_211)
-    train, validation = people[rows], people[held_out]
-    scale = fit_number_scale(train)
-    return SplitArrays(
-        ExampleArrays(encode_people(train, scale), train.labels),
-        ExampleArrays(encode_people(validation, scale), validation.labels),
-    )
+    everyone = ExampleArrays(encode_people(people), people.labels)
+    return SplitArrays(everyone.pick(rows), everyone.pick(held_out))
 
 
 ADULT = NamedSet(
@@ -183,5 +162,7 @@ ADULT = NamedSet(
         "stop": {"rounds": 10},
     },
     costs=RoughCosts(gradient_microseconds=12.0, evaluation_seconds=0.02),
-    caveats=(SCALED_TOGETHER,),
+    features=Openness.PUBLIC,
+    validation_records=Openness.PUBLIC,
+    encoding=text_digest(str(ATTRIBUTES)),
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import Openness
 from fedveil.data import sources
 from fedveil.data.cache import cached
 from fedveil.data.named_set import Bytes, ExampleArrays, NamedSet, RoughCosts, SplitArrays
@@ -109,4 +110,6 @@ CIFAR10 = NamedSet(
         "stop": {"rounds": 100},
     },
     costs=RoughCosts(gradient_microseconds=450.0, evaluation_seconds=1.5),
+    features=Openness.PUBLIC,
+    validation_records=Openness.PUBLIC,
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import Openness
 from fedveil.data import sources
 from fedveil.data.cache import cached
 from fedveil.data.download import Patience, SourceFailed, download
@@ -183,4 +184,6 @@ LFW = NamedSet(
         "stop": {"rounds": 60},
     },
     costs=RoughCosts(gradient_microseconds=500.0, evaluation_seconds=0.3, attack_seconds=6.0),
+    features=Openness.PUBLIC,
+    validation_records=Openness.PUBLIC,
 )

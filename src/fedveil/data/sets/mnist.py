@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import Openness
 from fedveil.data.named_set import Bytes, ExampleArrays, NamedSet, RoughCosts, SplitArrays
 from fedveil.data.origins import files_below, package
 from fedveil.data.sources import Form, SourceFile, read_source, unpack
@@ -88,4 +89,6 @@ MNIST = NamedSet(
         "stop": {"rounds": 100},
     },
     costs=RoughCosts(gradient_microseconds=35.0, evaluation_seconds=0.3, attack_seconds=1.2),
+    features=Openness.PUBLIC,
+    validation_records=Openness.PUBLIC,
 )

@@ -12,8 +12,9 @@ ReproductionRow = Mapping[str, Any]
 """One cell of a paper's table, ready for JSON, in the place `row`, `column`: the `paper`'s value and `ours`.
 
 `unit` ("record", "client") and `place` say what its ε speaks of, both None where ε says nothing about the value;
-`leaks` that it is not private as it stands. `added` marks what the paper does not have, `calibrated` a training whose
-noise was solved for an ε. `population` names the clients where a table has more than one population, else it is None.
+`leaks` that it is not private as it stands, `uncovered` which uses of private records no ε covers. `added` marks what
+the paper does not have, `calibrated` a training whose noise was solved for an ε. `population` names the clients where a
+table has more than one population, else it is None.
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedveil.core.guarantee import CaveatKind, Guarantee
+from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Unit, View
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
@@ -17,6 +17,7 @@ from fedveil.report.page.guarantee_sentences import (
     odds,
     promise_sentences,
     status_words,
+    uncovered_words,
     worthless,
 )
 from fedveil.report.page.markup import Markup, bullet_list, callout, join, paragraph, table, tag
@@ -104,7 +105,7 @@ def _at_a_glance(run: Run, options: Options) -> Markup:
         for view in View
     ]
     copies = copies_words(guarantees)
-    scaled = next((caveat for each in guarantees if (caveat := each.caveat(CaveatKind.SCALED)) is not None), None)
+    uncovered = uncovered_words(guarantees)
     return tag(
         "div",
         table(
@@ -117,7 +118,7 @@ def _at_a_glance(run: Run, options: Options) -> Markup:
         paragraph(_promised_or_spent(run, options), class_="small muted"),
         bullet_list(promise_sentences(guarantees)),
         callout("warn", "The same record is held by several clients", bullet_list(copies)) if copies else None,
-        callout("warn", "Not covered by any ε", f"{scaled.text[:1].upper()}{scaled.text[1:]}.") if scaled else None,
+        callout("warn", "Not covered by any ε", bullet_list(uncovered)) if uncovered else None,
     )
 
 

@@ -127,6 +127,12 @@ def copies_words(guarantees: Sequence[Guarantee]) -> list[str]:
     return [f"ε against {', '.join(seen)} {caveat.text}." for caveat, seen in views.items()]
 
 
+def uncovered_words(guarantees: Sequence[Guarantee]) -> list[str]:
+    """Which uses of private records no noise covers, a sentence each."""
+    caveats = dict.fromkeys(caveat for each in guarantees for caveat in each.caveats if caveat.kind.uncovered)
+    return [f"{caveat.text[:1].upper()}{caveat.text[1:]}." for caveat in caveats]
+
+
 def not_private(run: Run) -> list[str]:
     """Reasons why no ε of this run may be relied on, in words."""
     reasons = []
@@ -135,9 +141,9 @@ def not_private(run: Run) -> list[str]:
             "The randomness came from a fixed seed. Whoever has the seed can take any noise off again: every ε below is"
             " what the same training would have with secret randomness, not a guarantee of this run."
         )
-    leaks = [guarantee.caveat(CaveatKind.LEAKED_BOUND) for guarantee in run.guarantees or ()]
-    leak = next((caveat for caveat in leaks if caveat is not None), None)
-    return reasons if leak is None else [*reasons, f"{leak.text}."]
+    finite = [guarantee for guarantee in run.guarantees or () if guarantee.finite]
+    voiding = dict.fromkeys(caveat for each in finite for caveat in each.spoiling if caveat.kind.voids)
+    return reasons + [f"{caveat.text}." for caveat in voiding if caveat.kind is not CaveatKind.SEEDED]
 
 
 def not_private_badge(run: Run) -> str | None:

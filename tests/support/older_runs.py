@@ -1,0 +1,95 @@
+"""Write a run down as older versions did, for tests of reading such runs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from fedveil.config.spec import resolve
+from fedveil.core.digested_tensors import read_digested
+from fedveil.core.digests import text_digest
+from fedveil.core.types import Declaration
+from fedveil.data.dataset import Dataset
+from fedveil.ledger.anchor import anchor_path
+from fedveil.ledger.entries import LedgerRound
+from fedveil.ledger.ledger_errors import Pin
+from fedveil.ledger.store import Ledger
+from fedveil.runs.files import RunFiles
+from fedveil.runs.manifest import pinned_context
+from fedveil.runs.prepare import prepare
+
+MAKERS = {1: "0.1.0", 2: "0.2.0"}
+
+TABLES = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE rounds (
+    id INTEGER PRIMARY KEY, round INTEGER NOT NULL, attempt INTEGER NOT NULL, cohort TEXT NOT NULL,
+    committed TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, UNIQUE (round, attempt));
+CREATE TABLE declarations (id INTEGER PRIMARY KEY, declaration TEXT NOT NULL UNIQUE);
+CREATE TABLE receipts (
+    round_id INTEGER NOT NULL, client INTEGER NOT NULL, declaration_id INTEGER NOT NULL,
+    confirmed INTEGER NOT NULL, draws INTEGER NOT NULL);
+"""
+SINCE_FORMAT_2 = """
+CREATE TABLE charges (round_id INTEGER NOT NULL, client INTEGER NOT NULL, declaration_id INTEGER NOT NULL);
+CREATE TABLE executed (round_id INTEGER PRIMARY KEY);
+"""
+
+
+def as_format(directory: Path, form: int, dataset: Dataset) -> None:
+    """Turn the directory of a run into one of format 1 (one row for a charge and its receipt) or 2 (one for each)."""
+    files = RunFiles(directory)
+    context = prepare(resolve(files.spec), dataset).context
+    with Ledger(files.ledger) as ledger:
+        rounds = ledger.rounds()
+    manifest = json.loads(files.manifest.read_text()) | {"format": form, "fedveil": MAKERS[form]}
+    files.manifest.write_text(json.dumps(manifest))
+    if files.result.exists():
+        result = json.loads(files.result.read_text())
+        for key in ("digest", "ledger_head"):
+            del result[key]
+        for cell in result["guarantees"] if form == 1 else ():
+            cell["caveats"] = [caveat["text"] for caveat in cell["caveats"]]
+        files.result.write_text(json.dumps(result))
+    for checkpoint in files.checkpoints.iterdir():
+        tensors, facts = read_digested(checkpoint)
+        save_file(tensors, checkpoint, metadata=facts)
+    for path in (files.records_key, files.ledger, anchor_path(files.ledger)):
+        path.unlink()
+    pins = {Pin.SPEC: files.read_spec(), Pin.CONTEXT: pinned_context(context), Pin.RECORDS: dataset.fingerprint}
+    database = sqlite3.connect(files.ledger)
+    with database:
+        database.executescript(TABLES if form == 1 else TABLES + SINCE_FORMAT_2)
+        database.executemany(
+            "INSERT INTO about VALUES (?, ?)", [(pin, text_digest(text)) for pin, text in pins.items()]
+        )
+        for entry in rounds:
+            _write_round(database, entry, form)
+    database.close()
+
+
+def _write_round(database: sqlite3.Connection, entry: LedgerRound, form: int) -> None:
+    row = database.execute(
+        "INSERT INTO rounds (round, attempt, cohort) VALUES (?, ?, ?)",
+        (entry.round, entry.attempt, json.dumps(entry.cohort)),
+    ).lastrowid
+    kinds = [(charge.client, _declaration_row(database, charge.declared)) for charge in entry.charges]
+    draws = {(receipt.client, receipt.did.place): receipt.draws for receipt in entry.receipts or ()}
+    places = [(charge.client, charge.declared.place) for charge in entry.charges]
+    rows = [(row, *kind, entry.executed, draws.get(place, 0)) for kind, place in zip(kinds, places, strict=True)]
+    if form == 1 or entry.executed:
+        database.executemany("INSERT INTO receipts VALUES (?, ?, ?, ?, ?)", rows)
+    if form == 2:
+        database.executemany("INSERT INTO charges VALUES (?, ?, ?)", [(row, *kind) for kind in kinds])
+    if form == 2 and entry.executed:
+        database.execute("INSERT INTO executed VALUES (?)", (row,))
+
+
+def _declaration_row(database: sqlite3.Connection, declaration: Declaration) -> int:
+    text = json.dumps(asdict(declaration), sort_keys=True)
+    database.execute("INSERT OR IGNORE INTO declarations (declaration) VALUES (?)", (text,))
+    return int(database.execute("SELECT id FROM declarations WHERE declaration = ?", (text,)).fetchone()[0])
