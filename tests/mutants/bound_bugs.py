@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from mutant import Defence, Mutant, Patch
+from mutant import Mutant, Patch
+from source_lines import (
+    BATCHES,
+    BOTH,
+    CLIENT,
+    CLIP,
+    CLIPPED_AT_SERVER,
+    CLIPPED_UPLOAD,
+    GAUSSIAN,
+    NETWORK,
+    NOISED,
+    NOISED_SUMS,
+    RECEIPTS,
+    SANITISER,
+    SERVER,
+    UPDATES,
+    noised,
+)
 
-RECEIPTS, BOTH = frozenset({Defence.RECEIPTS}), frozenset({Defence.RECEIPTS, Defence.AUDIT})
-AUDIT = frozenset({Defence.AUDIT})
-CLIP, GAUSSIAN, NETWORK = "mechanisms/clip.py", "mechanisms/gaussian.py", "engine/fused/network.py"
-UPDATES, SERVER, CLIENT = "engine/updates.py", "engine/server.py", "engine/client.py"
+_NO_LAYERS = Patch(CLIP, 'return bound * math.sqrt(layers) if self.by == "layer" else bound', "return bound")
+_ONE_ROW = noised(NOISED.replace("self.sum_std(rows)", "self.sigma * self.bound"))
+_NOT_FINITE = Patch(
+    UPDATES,
+    "return torch.where(finite, torch.cat(parts, dim=-1), torch.zeros((), dtype=updates.dtype))",
+    "return torch.cat(parts, dim=-1)",
+)
 
-BOUND_BUGS = [
+_CLIPPING = [
     Mutant(
         name="no clip",
         bug="nothing is clipped",
-        patches=(Patch(CLIP, "return torch.where(finite, factor,", "return torch.where(finite, torch.ones_like(norms),"),),
+        patches=(Patch(CLIP, "torch.where(finite, factor,", "torch.where(finite, torch.ones_like(norms),"),),
         scene="rows",
         audit="rows",
         caught_by=BOTH,
@@ -29,13 +49,7 @@ BOUND_BUGS = [
     Mutant(
         name="no clip, upload",
         bug="updates are not clipped",
-        patches=(
-            Patch(
-                UPDATES,
-                "noisy = clipped(updates, norms, mechanism, layout, rows=1).double()",
-                "noisy = updates.double()",
-            ),
-        ),
+        patches=(Patch(UPDATES, CLIPPED_UPLOAD, "noisy = updates.double()"),),
         scene="upload",
         audit="upload",
         caught_by=BOTH,
@@ -43,21 +57,15 @@ BOUND_BUGS = [
     Mutant(
         name="no clip, server",
         bug="the server adds up updates without clipping them",
-        patches=(
-            Patch(
-                SERVER,
-                "for update in clipped(updates, norms, mechanism, self.layout, self.most, self.declared):",
-                "for update in updates:",
-            ),
-        ),
-        scene="server, long updates",
+        patches=(Patch(SERVER, CLIPPED_AT_SERVER, "for update in updates:"),),
+        scene="server, short updates",
         audit="server",
         caught_by=BOTH,
     ),
     Mutant(
         name="clip at twice the bound",
         bug="rows are clipped at twice the declared bound",
-        patches=(Patch(CLIP, "limit = torch.tensor(bound * (1 - margin)", "limit = torch.tensor(2 * bound * (1 - margin)"),),
+        patches=(Patch(CLIP, "torch.tensor(bound * (1 - margin)", "torch.tensor(2 * bound * (1 - margin)"),),
         scene="rows",
         audit="rows",
         caught_by=BOTH,
@@ -66,8 +74,8 @@ BOUND_BUGS = [
         name="clip by the first layer",
         bug="a whole row is clipped by the norm of its first layer",
         patches=(Patch(CLIP, "length = norms.square().sum(dim=-1, keepdim=True).sqrt()", "length = norms[..., :1]"),),
-        scene="poisson",
-        audit="poisson",
+        scene="flat clip",
+        audit="flat clip",
         caught_by=BOTH,
     ),
     Mutant(
@@ -78,10 +86,13 @@ BOUND_BUGS = [
         audit="upload",
         caught_by=BOTH,
     ),
+]
+
+_DECLARED = [
     Mutant(
         name="no sqrt(M)",
         bug="the sensitivity of per-layer clipping leaves out the number of layers",
-        patches=(Patch(CLIP, 'bound * math.sqrt(layers) if self.by == "layer" else bound', "bound * math.sqrt(1)"),),
+        patches=(_NO_LAYERS,),
         scene="rows",
         audit="rows",
         caught_by=BOTH,
@@ -89,7 +100,7 @@ BOUND_BUGS = [
     Mutant(
         name="no sqrt(M), upload",
         bug="the same, where updates are clipped",
-        patches=(Patch(CLIP, 'bound * math.sqrt(layers) if self.by == "layer" else bound', "bound * math.sqrt(1)"),),
+        patches=(_NO_LAYERS,),
         scene="upload",
         audit="upload",
         caught_by=BOTH,
@@ -97,21 +108,15 @@ BOUND_BUGS = [
     Mutant(
         name="no sqrt(M), server",
         bug="the same, where the server clips",
-        patches=(Patch(CLIP, 'bound * math.sqrt(layers) if self.by == "layer" else bound', "bound * math.sqrt(1)"),),
-        scene="server, long updates",
+        patches=(_NO_LAYERS,),
+        scene="server",
         audit="server",
         caught_by=BOTH,
     ),
     Mutant(
         name="sum noise declared as row",
         bug="the noise of one row is drawn on the sum, that of all rows is declared",
-        patches=(
-            Patch(
-                GAUSSIAN,
-                "source.add(purpose, addresses, sums, self.sum_std(rows))",
-                "source.add(purpose, addresses, sums, self.sigma * self.bound)",
-            ),
-        ),
+        patches=(_ONE_ROW,),
         scene="rows",
         audit="rows",
         caught_by=BOTH,
@@ -119,19 +124,13 @@ BOUND_BUGS = [
     Mutant(
         name="sum noise declared as row, server",
         bug="the same at the server",
-        patches=(
-            Patch(
-                GAUSSIAN,
-                "source.add(purpose, addresses, sums, self.sum_std(rows))",
-                "source.add(purpose, addresses, sums, self.sigma * self.bound)",
-            ),
-        ),
+        patches=(_ONE_ROW,),
         scene="server",
         audit="server",
         caught_by=BOTH,
     ),
     Mutant(
-        name="row noise in the declaration only",
+        name="sum noise declared as row, declaration",
         bug="the declaration counts the noise of every row where it is drawn once",
         patches=(
             Patch(
@@ -150,40 +149,48 @@ BOUND_BUGS = [
         patches=(
             Patch(
                 "method.py",
-                "declarations.append(now.declare(place=place, layers=layers, steps=steps, sampling=sampling))",
-                "declarations.append(now.declare(place=place, layers=layers, steps=1, sampling=sampling))",
+                "now.declare(place=place, layers=layers, steps=steps, sampling=sampling)",
+                "now.declare(place=place, layers=layers, steps=1, sampling=sampling)",
             ),
         ),
         scene="rows",
-        audit="rows",
         caught_by=RECEIPTS,
     ),
     Mutant(
-        name="NaN passes",
+        name="partition declared as Poisson",
+        bug="shuffled batches are declared as Poisson batches, which amplify",
+        patches=(
+            Patch(
+                BATCHES,
+                "return Sampling(self.kind, records, self.size, self.size, uses=-(-steps // (records // self.size)))",
+                'return Sampling("poisson", records, self.size, self.size, uses=steps)',
+            ),
+        ),
+        scene="many steps",
+        caught_by=RECEIPTS,
+    ),
+]
+
+_NOT_FINITE_OR_COUNTED = [
+    Mutant(
+        name="NaN passes, example",
         bug="gradients that are not finite are added up",
         patches=(Patch(NETWORK, "if not math.isfinite(float(norms.sum() + losses.sum())):", "if False:"),),
         scene="enormous records",
-        audit=None,
         caught_by=RECEIPTS,
     ),
     Mutant(
         name="NaN passes, upload",
         bug="updates that are not finite are sent",
-        patches=(
-            Patch(UPDATES, "return torch.where(finite, torch.cat(parts, dim=-1),", "return torch.where(finite | True, torch.cat(parts, dim=-1),"),
-        ),
+        patches=(_NOT_FINITE,),
         scene="enormous updates",
-        audit=None,
         caught_by=RECEIPTS,
     ),
     Mutant(
         name="NaN passes, server",
         bug="updates that are not finite are added up",
-        patches=(
-            Patch(UPDATES, "return torch.where(finite, torch.cat(parts, dim=-1),", "return torch.where(finite | True, torch.cat(parts, dim=-1),"),
-        ),
+        patches=(_NOT_FINITE,),
         scene="enormous updates, server",
-        audit=None,
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -192,7 +199,7 @@ BOUND_BUGS = [
         patches=(
             Patch(
                 CLIENT,
-                "return replace(sums, total=sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype))",
+                NOISED_SUMS,
                 "total = sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype)\n"
                 "        drawn = batch.weights.sum(dim=1, keepdim=True).clamp_min(1)\n"
                 "        return replace(sums, total=total * draws.declared / drawn)",
@@ -200,7 +207,7 @@ BOUND_BUGS = [
         ),
         scene="poisson",
         audit="poisson",
-        caught_by=BOTH,
+        caught_by=RECEIPTS,
     ),
     Mutant(
         name="realised divisor, server",
@@ -208,27 +215,32 @@ BOUND_BUGS = [
         patches=(
             Patch(
                 SERVER,
-                "    divisor = method.cohort.at(state.round, method.rounds).divisor(population.clients)\n    parameters, optimiser",
-                "    divisor = float(max(tally.clients, 1))\n    parameters, optimiser",
+                "divisor(population.clients)\n    parameters, optimiser = method.aggregate.apply(",
+                "divisor(population.clients)\n    divisor = float(max(tally.clients, 1))\n"
+                "    parameters, optimiser = method.aggregate.apply(",
             ),
         ),
         scene="server reports",
         audit="server reports",
-        caught_by=BOTH,
+        caught_by=RECEIPTS,
     ),
     Mutant(
         name="noise of the realised batch",
         bug="row noise is drawn for the number of records that were drawn",
         patches=(
+            Patch(SANITISER, "add_to_sums(sums, rows=self._batch,", "add_to_sums(sums, rows=self._realised(),"),
+            Patch(SANITISER, "        self._mechanism, self._clients,", "        self._counts = draws.counts\n        self._mechanism, self._clients,"),
             Patch(
-                "engine/sanitiser.py",
-                "self._mechanism.add_to_sums(sums, rows=self._batch,",
-                "self._mechanism.add_to_sums(sums, rows=max(int(self._counts[0, self._witness.steps]), 1),",
+                SANITISER,
+                "    def factors(self",
+                "    def _realised(self) -> int:\n"
+                "        return max(int(self._counts[0, self._witness.steps]), 1)\n\n    def factors(self",
             ),
-            Patch("engine/sanitiser.py", "        self._draws = 0\n", "        self._draws = 0\n        self._counts = draws.counts\n"),
         ),
         scene="poisson",
         audit="poisson",
         caught_by=RECEIPTS,
     ),
 ]
+
+BOUND_BUGS = _CLIPPING + _DECLARED + _NOT_FINITE_OR_COUNTED

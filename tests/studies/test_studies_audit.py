@@ -16,7 +16,8 @@ from torch import Tensor
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples, from_tensors
-from fedveil.engine.witness import NoiseMemory, Witness
+from fedveil.engine.noise_memory import NoiseMemory
+from fedveil.engine.witness import Witness
 from fedveil.mechanisms.clip import Clip
 from fedveil.runs.run import run
 from fedveil.runtimes.local import on_this_machine
