@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from mutant import Defence, Mutant, Patch
+from mutant import Mutant, Patch
+from source_lines import (
+    AUDIT,
+    BOTH,
+    CLIENT,
+    GAUSSIAN,
+    NOISED,
+    NOISED_SUMS,
+    RECEIPTS,
+    RECEIPTS_FILE,
+    REPORTED,
+    SANITISER,
+    SERVER,
+    UPDATES,
+    noised,
+    with_cells,
+)
 
-RECEIPTS, BOTH = frozenset({Defence.RECEIPTS}), frozenset({Defence.RECEIPTS, Defence.AUDIT})
-AUDIT, TESTS = frozenset({Defence.AUDIT}), frozenset({Defence.TESTS})
-GAUSSIAN, UPDATES, SERVER, CLIENT = "mechanisms/gaussian.py", "engine/updates.py", "engine/server.py", "engine/client.py"
-SANITISER, RECEIPT = "engine/sanitiser.py", "engine/receipts.py"
-
-ADDED = "source.add(purpose, addresses, sums, self.sum_std(rows))"
-REPORTED = "source.add(Purpose.REPORT_NOISE, addresses, reports, self.reporter.std)"
-
-REPORT_BUGS = [
+_REPORTS = [
     Mutant(
         name="no report noise, upload",
         bug="clients report their norms without noise",
@@ -32,40 +40,10 @@ REPORT_BUGS = [
     Mutant(
         name="half report noise, upload",
         bug="reports get half of their noise",
-        patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("self.reporter.std", "self.reporter.std / 2")),),
+        patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("reporter.std", "reporter.std / 2")),),
         scene="many reports",
         audit="upload reports",
         caught_by=BOTH,
-    ),
-    Mutant(
-        name="report noise reused across rounds",
-        bug="a client's reports have the same noise in every round",
-        patches=(
-            Patch(
-                GAUSSIAN,
-                REPORTED,
-                REPORTED.replace("addresses,", "[Address(0, one.client) for one in addresses],"),
-            ),
-        ),
-        scene="many reports",
-        audit=None,
-        caught_by=RECEIPTS,
-    ),
-    Mutant(
-        name="report noise reused across rounds, server",
-        bug="the sum of the reports has the same noise in every round",
-        patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses,", "[Address() for _ in addresses],")),),
-        scene="server reports",
-        audit=None,
-        caught_by=RECEIPTS,
-    ),
-    Mutant(
-        name="report noise reused across clients",
-        bug="all reports of a round have the same noise",
-        patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses,", "[Address(one.round) for one in addresses],")),),
-        scene="many reports",
-        audit=None,
-        caught_by=RECEIPTS,
     ),
     Mutant(
         name="report noise taken off, upload",
@@ -81,21 +59,24 @@ REPORT_BUGS = [
         patches=(
             Patch(
                 SERVER,
-                "        confirmed &= memory.confirms_reports(tally.reports - plain, mechanism.reporter.std)\n",
-                "        confirmed &= memory.confirms_reports(tally.reports - plain, mechanism.reporter.std)\n"
+                "tally.measured_reports, on_reports = tally.reports.clone(), (tally.reports - plain).unsqueeze(0)\n",
+                "tally.measured_reports, on_reports = tally.reports.clone(), (tally.reports - plain).unsqueeze(0)\n"
                 "        tally.reports = plain\n",
             ),
         ),
         scene="server reports",
         audit="server reports",
-        caught_by=AUDIT,
+        caught_by=RECEIPTS,
     ),
+]
+
+_FORGED = [
     Mutant(
         name="forged receipts, example",
         bug="gradients get no noise, and receipts say that they do",
         patches=(
-            Patch(GAUSSIAN, ADDED, "pass"),
-            Patch(SANITISER, "confirmed=confirmed[k] and self._bounded", "confirmed=True"),
+            with_cells("cells *= 0"),
+            Patch(SANITISER, "noise and followed and self._bounded", "True"),
         ),
         scene="rows",
         audit="rows",
@@ -104,10 +85,7 @@ REPORT_BUGS = [
     Mutant(
         name="forged receipts, upload",
         bug="updates get no noise, and receipts say that they do",
-        patches=(
-            Patch(GAUSSIAN, ADDED, "pass"),
-            Patch(UPDATES, "Receipt(round, client, did, good and seen_well, draws)", "Receipt(round, client, did, True, draws)"),
-        ),
+        patches=(with_cells("cells *= 0"), Patch(UPDATES, "did, good and seen_well, draws", "did, True, draws")),
         scene="upload",
         audit="upload",
         caught_by=AUDIT,
@@ -116,7 +94,7 @@ REPORT_BUGS = [
         name="forged receipts, server",
         bug="the sum of updates gets no noise, and receipts say that it does",
         patches=(
-            Patch(GAUSSIAN, ADDED, "pass"),
+            with_cells("cells *= 0"),
             Patch(SERVER, 'if not (confirmed and witness.confirmed(["server"])[0]):', "if False:"),
         ),
         scene="server",
@@ -124,31 +102,33 @@ REPORT_BUGS = [
         caught_by=AUDIT,
     ),
     Mutant(
-        name="receipts not checked",
-        bug="gradients get a tenth of their noise, and nobody compares receipts",
+        name="receipts not compared",
+        bug="gradients get a tenth of their noise, and nobody compares what receipts say",
         patches=(
-            Patch(GAUSSIAN, ADDED, ADDED.replace("(rows)", "(rows) / 10")),
-            Patch(RECEIPT, "        _check_receipt(expected[receipt.client", "        if False: _check_receipt(expected[receipt.client"),
+            noised(NOISED.replace("(rows)", "(rows) / 10")),
+            Patch(RECEIPTS_FILE, "for receipt in receipts:\n", "for receipt in ():\n"),
         ),
         scene="rows",
         audit="rows",
-        caught_by=AUDIT,
+        caught_by=BOTH,
     ),
     Mutant(
-        name="no receipt of one client",
+        name="a receipt is lost",
         bug="one client's receipts are lost",
-        patches=(Patch(SERVER, "self.receipts += upload.receipts", "self.receipts += upload.receipts if self.clients else ()"),),
+        patches=(Patch(SERVER, "+= upload.receipts", "+= upload.receipts if self.clients else ()"),),
         scene="rows",
-        audit="rows",
         caught_by=RECEIPTS,
     ),
+]
+
+_TAKEN_OFF = [
     Mutant(
         name="noise taken off, example",
         bug="the noise of a sum of gradients is taken off after it was measured",
         patches=(
             Patch(
                 CLIENT,
-                "return replace(sums, total=sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype))",
+                NOISED_SUMS,
                 "plain = sums.total.clone()\n"
                 "        sanitiser.noised_sums(sums.total, noise, addresses)\n"
                 "        return replace(sums, total=plain.to(parameters.dtype))",
@@ -164,29 +144,9 @@ REPORT_BUGS = [
         patches=(
             Patch(
                 UPDATES,
-                "        updates=noisy.to(updates.dtype),\n        cells=whole_cells(noisy, did.sum_std) if did.adds_up and did.sum_std > 0 else None,",
-                "        updates=clipped(updates, norms, mechanism, layout, rows=1),\n        cells=None,",
+                "updates=noisy.to(updates.dtype),",
+                "updates=clipped(updates, norms, mechanism, layout, rows=1),",
             ),
-        ),
-        scene="upload",
-        audit="upload",
-        caught_by=BOTH,
-    ),
-    Mutant(
-        name="noise taken off on the way",
-        bug="what the client sends is its update without noise, whatever was measured and observed on the client",
-        patches=(
-            Patch(CLIENT, "update=sent.updates[k],", "update=(parameters - broadcast.parameters)[k],"),
-            Patch(CLIENT, "cells=None if sent.cells is None else sent.cells[k],", "cells=None,"),
-        ),
-        scene="upload",
-        audit="upload",
-        caught_by=BOTH,
-    ),
-    Mutant(
-        name="noise taken off, cells",
-        bug="the integers that are added up have no noise",
-        patches=(
             Patch(
                 UPDATES,
                 "cells=whole_cells(noisy, did.sum_std) if",
@@ -198,13 +158,38 @@ REPORT_BUGS = [
         caught_by=BOTH,
     ),
     Mutant(
+        name="noise taken off, integers",
+        bug="the integers of an update, which are what is added up, have no noise",
+        patches=(
+            Patch(
+                UPDATES,
+                "cells=whole_cells(noisy, did.sum_std) if",
+                "cells=whole_cells(clipped(updates, norms, mechanism, layout, rows=1).double(), did.sum_std) if",
+            ),
+        ),
+        scene="upload",
+        audit="upload",
+        caught_by=RECEIPTS,
+    ),
+    Mutant(
+        name="noise taken off, sending",
+        bug="what is sent is the update without noise, whatever was measured and observed on the client",
+        patches=(
+            Patch(CLIENT, "update=sent.updates[k],", "update=(parameters - broadcast.parameters)[k],"),
+            Patch(CLIENT, "cells=None if sent.cells is None else sent.cells[k],", "cells=None,"),
+        ),
+        scene="upload",
+        audit="upload",
+        caught_by=RECEIPTS,
+    ),
+    Mutant(
         name="noise taken off, server",
         bug="the noise on the sum of updates is taken off before the model is made",
         patches=(
             Patch(
                 SERVER,
-                "    did = mechanism.declare(place=\"server\"",
-                "    tally.sum = tally.sum.clone()\n    tally.sum[seen.some] = seen.values[0]\n    did = mechanism.declare(place=\"server\"",
+                "    tally.measured = witness.kept[0][0]\n",
+                "    tally.measured = witness.kept[0][0]\n    tally.sum[seen.some] = seen.values[0]\n",
             ),
         ),
         scene="server",
@@ -212,3 +197,5 @@ REPORT_BUGS = [
         caught_by=BOTH,
     ),
 ]
+
+REPORT_BUGS = _REPORTS + _FORGED + _TAKEN_OFF

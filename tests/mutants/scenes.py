@@ -61,6 +61,9 @@ RUNS = {
     "server, short updates": Scene("fed-sdp", {**_SUMS, "local.rate": 0.002}),
     "server reports": Scene("geyer-private", {"cohort": {"kind": "poisson", "rate": 0.5}, "stop.rounds": 20}),
     "many rounds": Scene("fed-sdp", {"stop.rounds": 60, "local.steps": 1, "evaluation.every": 60}),
+    "many Poisson cohorts": Scene(
+        "fed-sdp", {"cohort": {"kind": "poisson", "rate": 0.5}, "stop.rounds": 25, "local.steps": 1}
+    ),
     "enormous records": Scene("fed-cdp", _EXAMPLES, enormous=3e38),
     "enormous updates": Scene("fed-sdp-client", _DIVERGING, enormous=1e15),
     "enormous updates, server": Scene("fed-sdp", _DIVERGING, enormous=1e15),

@@ -54,7 +54,7 @@ def agree(mine: Tensor, its: Tensor, start: Tensor | float = 0.0) -> Tensor:
     """Whether two results `[..., n]` of moving from `start` are the same up to rounding, for each row."""
     start = torch.as_tensor(start)
     moved, size = (mine - start).abs(), mine.abs() + start.abs()
-    near = (mine - its).abs() <= ROUNDING * moved + LAST_DIGITS * size
+    near = torch.isfinite(mine) & ((mine - its).abs() <= ROUNDING * moved + LAST_DIGITS * size)
     return (near | ~(torch.isfinite(mine) | torch.isfinite(its))).all(dim=-1)
 
 

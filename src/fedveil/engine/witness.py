@@ -126,18 +126,17 @@ class Witness:
         for step, fingerprints in enumerate(self._fingerprints):
             for k, owner in enumerate(owners):
                 good[k] &= not self._memory.returns(fingerprints[k], (owner, self._round, step))
-        if self._std > 0:
-            mine = [(owner, self._round) for owner in owners]
-            if not self._memory.confirms_shape(measured.absolute, int(self._counts.sum()), mine):
-                return [False] * len(owners)
         means, counts = (measured.squares / self._counts.clamp_min(1)).tolist(), self._counts.tolist()
         at_points = (measured.point_squares / self.steps).tolist()
-        return [
-            good[k]
-            and all(as_declared(mean, self._std, int(n)) for mean, n in zip(means[k], counts, strict=True) if n)
-            and all(as_declared(mean, self._std, self.steps) for mean in at_points[k])
-            for k in range(len(owners))
-        ]
+        for k in range(len(owners)):
+            good[k] &= all(as_declared(mean, self._std, int(n)) for mean, n in zip(means[k], counts, strict=True) if n)
+            good[k] &= all(as_declared(mean, self._std, self.steps) for mean in at_points[k])
+        if self._std > 0:
+            fine = [k for k in range(len(owners)) if good[k]]  # noise that is missing says nothing of its shape
+            mine = [(owners[k], self._round) for k in fine]
+            if not self._memory.confirms_shape(measured.absolute[fine], int(self._counts.sum()), mine):
+                return [False] * len(owners)
+        return good
 
 
 def rows_confirmed(before: Tensor, rows: Tensor, std: float) -> bool:
