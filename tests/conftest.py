@@ -30,7 +30,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 PUBLIC = {"features": "public", "validation_records": "public"}
 """What is declared of records that code made up."""
 
-LONG = {"test_examples.py", "test_docs_blocks.py", "test_wheel.py", "test_cli.py", "test_runtimes_local.py"}
+LONG = {
+    "test_examples.py", "test_docs_blocks.py", "test_wheel.py", "test_cli.py", "test_runtimes_local.py",
+    "test_faults.py",
+}  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -72,3 +72,11 @@ def test_a_claim_says_that_nothing_is_verified() -> None:
     assert [claim.epsilon for claim in strict] == [claim.epsilon for claim in loose]
     assert all(claim.difference.endswith("private records were looked at.") for claim in strict)
     assert not any("strict" in claim.difference for claim in loose)
+
+
+def test_every_cell_says_that_other_trainings_are_not_counted() -> None:
+    for table in (
+        plan(context(CaveatKind.COPIES, strict=False)),
+        replay(context(CaveatKind.COPIES, strict=True), [], 0),
+    ):
+        assert all(cell.caveat(CaveatKind.TUNING) is not None for cell in table.guarantees)

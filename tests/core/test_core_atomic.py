@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.atomic import disk_errors, make_folder, write_whole
 from fedveil.core.errors import FedveilError
 
 
@@ -45,6 +45,19 @@ def test_the_file_is_synced_before_it_is_renamed_and_the_directory_after(
     monkeypatch.setattr(Path, "replace", lambda self, to: (done.append("rename"), replace(self, to))[1])
     write_whole(tmp_path / "file", b"content")
     assert done == ["sync", "rename", "sync"]
+
+
+def test_the_name_of_a_new_folder_and_of_those_above_it_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(os.fstat(file).st_ino), fsync(file))[1])
+    make_folder(tmp_path / "a" / "b" / "c", 0o700)
+    assert synced == [path.stat().st_ino for path in (tmp_path, tmp_path / "a", tmp_path / "a" / "b")]
+    assert (tmp_path / "a/b/c").stat().st_mode & 0o777 == 0o700
+    with pytest.raises(FileExistsError):
+        make_folder(tmp_path / "a" / "b" / "c")
 
 
 def test_writing_into_a_missing_directory_is_one_line(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fedveil.core import digested_tensors
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
@@ -41,6 +42,11 @@ def trained(directory: Path, *trainings: tuple[int, int]) -> PersonalModels:
     for round, client in trainings:
         models.keep(round, SHARED, upload(client, [float(round), float(client)], round / 10))
     return models
+
+
+def refuse(*_: object, **__: object) -> None:
+    """As PyTorch does where a file can't be opened."""
+    raise RuntimeError("unable to open file in read-only mode: Input/output error (5)")
 
 
 def files(directory: Path) -> list[str]:
@@ -113,6 +119,21 @@ def test_a_crash_between_two_checkpoints_leads_back_to_the_first(forgotten: bool
     assert again.model(4, SHARED).tolist() == [8.0, 9.0]
 
 
+def test_a_crash_before_forgetting_leaves_nothing_older_behind(tmp_path: Path) -> None:
+    trained(tmp_path, (0, 3), (1, 3), (1, 4))
+    PersonalModels(Interpolated(0.5), tmp_path).rewind(2)
+    assert files(tmp_path) == ["0000003-000001.safetensors", "0000004-000001.safetensors"]
+
+
+def test_an_older_model_that_cannot_be_removed_is_an_error_of_one_line(tmp_path: Path) -> None:
+    models = trained(tmp_path, (0, 3), (1, 3))
+    old = tmp_path / "0000003-000000.safetensors"
+    old.unlink()
+    old.mkdir()
+    with pytest.raises(FedveilError, match=r"0000003-000000\.safetensors: Is a directory$"):
+        models.forget()
+
+
 def test_a_model_that_cannot_be_written_stops_the_run_and_leaves_the_older_one(tmp_path: Path) -> None:
     models = trained(tmp_path, (0, 3))
     (tmp_path / "0000003-000001.safetensors").mkdir()  # where the next one should go
@@ -122,9 +143,15 @@ def test_a_model_that_cannot_be_written_stops_the_run_and_leaves_the_older_one(t
     assert models.accuracy == 0.0
 
 
-def test_a_model_that_cannot_be_read_stops_the_run_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["noise", "no way in"])
+def test_a_model_that_cannot_be_read_stops_the_run_by_name(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     models = trained(tmp_path, (0, 3))
-    (tmp_path / "0000003-000000.safetensors").write_bytes(b"no model")
+    if damage == "noise":
+        (tmp_path / "0000003-000000.safetensors").write_bytes(b"no model")
+    else:
+        monkeypatch.setattr(digested_tensors, "safe_open", refuse)
     with pytest.raises(FedveilError, match=r"0000003-000000\.safetensors: the client's model is damaged"):
         models.model(3, SHARED)
 

@@ -198,7 +198,9 @@ def test_all_coordinates_have_their_turn() -> None:
     for round in range(40):
         witness = Witness(large, STD, round=round, steps=2, memory=NoiseMemory())
         for _ in range(2):
-            looked[witness.before(torch.zeros(1, large.size)).some] = True
+            some = witness.before(torch.zeros(1, large.size)).some
+            assert some is not None
+            looked[some] = True
             witness.steps += 1
     assert looked.float().mean() > 0.95
 

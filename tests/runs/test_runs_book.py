@@ -14,7 +14,8 @@ import pytest
 from fedveil.core.digests import keyed_digest, text_digest
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset, Examples
-from fedveil.ledger.anchor import KEY_VARIABLE
+from fedveil.ledger.anchor import KEY_VARIABLE, anchor_path
+from fedveil.ledger.store import Ledger
 from fedveil.runs.account import account
 from fedveil.runs.book import check_records
 from fedveil.runs.files import RunFiles
@@ -126,6 +127,17 @@ def test_run_json_is_held_to_the_ledger_to_the_last_character(files: RunFiles) -
     reading = read_run(files.directory)
     assert reading.changed
     assert reading.book is None
+
+
+def test_a_ledger_that_is_held_to_nothing_is_refused(files: RunFiles) -> None:
+    files.result.unlink()
+    for path in (files.ledger, anchor_path(files.ledger)):
+        path.unlink()
+    with Ledger(files.ledger) as ledger:
+        ledger.begin({})
+    with pytest.raises(FedveilError, match="has no digest of the context"):
+        account(files.directory)
+    assert read_run(files.directory).problems != []
 
 
 # The head, and a key of one's own

@@ -18,7 +18,7 @@ from fedveil.ledger.store import Ledger
 from fedveil.models import scattering
 from fedveil.parts.personal import Interpolated
 from fedveil.runs.account import account
-from fedveil.runs.book import check_records
+from fedveil.runs.book import check_records, opened_ledger, read_book
 from fedveil.runs.files import RunFiles
 from fedveil.runs.prepare import prepare
 from fedveil.runs.read import read_run
@@ -33,8 +33,19 @@ def files(tmp_path: Path, tiny: dict[str, Any], blobs: Dataset) -> RunFiles:
     return RunFiles(tmp_path / "run")
 
 
-def what_is_spent(files: RunFiles) -> Callable[[], object]:
+def what_was_spent(files: RunFiles) -> Callable[[], object]:
     """All that ε is computed from. It is not ε itself, which would take far longer, and could stay the same."""
+    reading = read_run(files.directory)
+
+    def read() -> object:
+        with opened_ledger(files) as ledger:
+            return read_book(files, ledger, reading.spec, reading.context)
+
+    return read
+
+
+def what_it_is_held_to(files: RunFiles) -> Callable[[], object]:
+    """The same, with spec and context read anew."""
 
     def read() -> object:
         reading = read_run(files.directory)
@@ -51,16 +62,28 @@ def check(path: Path, read: Callable[[], object], count: int | None) -> None:
     assert counted["noticed"] > 0, counted
 
 
-LEDGER = [("ledger.sqlite", 500), ("ledger.head", 100), ("spec.toml", 60), ("run.json", 60)]
-LEDGER += [pytest.param(name, None, marks=pytest.mark.slow) for name, _ in LEDGER]
+all_of_them = pytest.param(None, marks=pytest.mark.slow)
+many_of_them = pytest.param(3000, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("name", "count"), LEDGER)
-def test_no_flipped_bit_changes_what_was_spent_unnoticed(name: str, count: int | None, files: RunFiles) -> None:
-    check(files.directory / name, what_is_spent(files), count)
+@pytest.mark.parametrize("count", [500, all_of_them])
+def test_no_flipped_bit_of_the_ledger_changes_what_was_spent_unnoticed(count: int | None, files: RunFiles) -> None:
+    check(files.ledger, what_was_spent(files), count)
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [100, all_of_them])
+def test_every_flipped_bit_of_the_anchor_is_noticed(count: int | None, files: RunFiles) -> None:
+    counted = outcomes(anchor_path(files.ledger), what_was_spent(files), count)
+    assert counted.keys() == {"noticed"}
+
+
+@pytest.mark.parametrize("name", ["spec.toml", "run.json"])
+@pytest.mark.parametrize("count", [60, many_of_them])
+def test_no_flipped_bit_changes_what_a_ledger_is_held_to_unnoticed(name: str, count: int, files: RunFiles) -> None:
+    check(files.directory / name, what_it_is_held_to(files), count)
+
+
+@pytest.mark.parametrize("count", [100, many_of_them])
 def test_no_flipped_bit_changes_how_a_run_ended_unnoticed(count: int | None, files: RunFiles) -> None:
     check(files.result, lambda: resume(files.directory), count)
 
@@ -72,7 +95,7 @@ def test_a_flipped_bit_in_the_key_of_the_records_is_noticed(files: RunFiles, blo
 # What training goes on from
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [200, all_of_them])
 def test_no_flipped_bit_changes_a_checkpoint_unnoticed(count: int | None, files: RunFiles, blobs: Dataset) -> None:
     layout = prepare(read_run(files.directory).spec, blobs).layout
 
@@ -85,7 +108,7 @@ def test_no_flipped_bit_changes_a_checkpoint_unnoticed(count: int | None, files:
     check(path, read, count)
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [200, all_of_them])
 def test_no_flipped_bit_changes_a_clients_own_model_unnoticed(count: int | None, files: RunFiles) -> None:
     path = sorted(files.personal.iterdir())[0]
     client = int(path.stem.split("-")[0])

@@ -160,6 +160,16 @@ def test_an_old_checkpoint_that_cannot_be_removed_is_one_line_and_the_new_one_is
     assert [path.name for path in files.checkpoints.iterdir()] == ["round-000003.safetensors"]
 
 
+def test_older_checkpoints_that_a_crash_left_are_removed(files: RunFiles) -> None:
+    files.save_checkpoint(state(1), LAYOUT)
+    old = next(files.checkpoints.iterdir())
+    content = old.read_bytes()
+    files.save_checkpoint(state(2), LAYOUT)
+    old.write_bytes(content)
+    files.keep_newest_checkpoint()
+    assert [path.name for path in files.checkpoints.iterdir()] == ["round-000002.safetensors"]
+
+
 def test_a_half_written_checkpoint_is_not_seen(files: RunFiles) -> None:
     files.save_checkpoint(state(1), LAYOUT)
     (files.checkpoints / ".round-000002.safetensors.123.part").write_bytes(b"half")

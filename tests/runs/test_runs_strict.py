@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from older_runs import as_format
 from torch import nn
 
 from fedveil.accounting.context import Budget
 from fedveil.config.spec import resolve
-from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee
 from fedveil.core.openness import Openness
@@ -194,10 +193,5 @@ def test_an_older_run_that_did_not_write_down_its_caveats_is_not_taken_for_publi
 ) -> None:
     run("fed-cdp", tiny, dataset=blobs, out=tmp_path / "run", workers=1)
     assert kinds(account(tmp_path / "run").promised.guarantees) == set()
-    path = tmp_path / "run/run.json"
-    stored = json.loads(path.read_text())
-    del stored["terms"]["caveats"]
-    path.write_text(json.dumps(stored))
-    with sqlite3.connect(tmp_path / "run/ledger.sqlite") as ledger:
-        ledger.execute("UPDATE about SET value = ? WHERE key = 'terms'", (text_digest(json.dumps(stored["terms"])),))
+    as_format(tmp_path / "run", 2, blobs)
     assert kinds(account(tmp_path / "run").promised.guarantees) == {CaveatKind.UNDECLARED}

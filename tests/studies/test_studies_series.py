@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,30 @@ def test_a_run_killed_in_the_midst_of_making_its_directory_is_begun_anew(
     open_series(tmp_path / "s", "comparison", planned)
     (tmp_path / "s/runs/fedavg-seed1").mkdir()
     assert train(tmp_path / "s", planned[:1], blobs)[0].result.rounds == 4
+
+
+def test_a_series_killed_at_its_beginning_is_begun_anew(tmp_path: Path, planned: list[Planned]) -> None:
+    """Nothing but half of its first file is there, or not yet the directory of its runs."""
+    half = tmp_path / "s/.series.json.123.part"
+    half.parent.mkdir()
+    half.write_text('{"for')
+    open_series(tmp_path / "s", "comparison", planned)
+    (tmp_path / "s/runs").rmdir()
+    open_series(tmp_path / "s", "comparison", planned)
+    assert (tmp_path / "s/runs").is_dir()
+
+
+def test_half_written_tables_of_a_series_go_when_nobody_can_be_writing_them_any_more(
+    tmp_path: Path, planned: list[Planned]
+) -> None:
+    open_series(tmp_path / "s", "comparison", planned)
+    young, old, strange = (tmp_path / "s" / name for name in (".table.md.1.part", ".table.csv.2.part", "mine.part"))
+    for path in (young, old, strange):
+        path.write_text("half")
+    for path in (old, strange):
+        os.utime(path, (1, 1))
+    open_series(tmp_path / "s", "comparison", planned)
+    assert (young.exists(), old.exists(), strange.exists()) == (True, False, True)
 
 
 def test_a_series_may_grow_but_not_lose_runs(tmp_path: Path, planned: list[Planned], blobs: Dataset) -> None:

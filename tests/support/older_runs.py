@@ -9,7 +9,6 @@ from pathlib import Path
 
 from safetensors.torch import save_file
 
-from fedveil.config.spec import resolve
 from fedveil.core.digested_tensors import read_digested
 from fedveil.core.digests import text_digest
 from fedveil.core.types import Declaration
@@ -20,7 +19,6 @@ from fedveil.ledger.ledger_errors import Pin
 from fedveil.ledger.store import Ledger
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import pinned_context
-from fedveil.runs.prepare import prepare
 
 MAKERS = {1: "0.1.0", 2: "0.2.0"}
 
@@ -43,10 +41,10 @@ CREATE TABLE executed (round_id INTEGER PRIMARY KEY);
 def as_format(directory: Path, form: int, dataset: Dataset) -> None:
     """Turn the directory of a run into one of format 1 (one row for a charge and its receipt) or 2 (one for each)."""
     files = RunFiles(directory)
-    context = prepare(resolve(files.spec), dataset).context
     with Ledger(files.ledger) as ledger:
         rounds = ledger.rounds()
     manifest = json.loads(files.manifest.read_text()) | {"format": form, "fedveil": MAKERS[form]}
+    del manifest["terms"]["caveats"]
     files.manifest.write_text(json.dumps(manifest))
     if files.result.exists():
         result = json.loads(files.result.read_text())
@@ -60,7 +58,11 @@ def as_format(directory: Path, form: int, dataset: Dataset) -> None:
         save_file(tensors, checkpoint, metadata=facts)
     for path in (files.records_key, files.ledger, anchor_path(files.ledger)):
         path.unlink()
-    pins = {Pin.SPEC: files.read_spec(), Pin.CONTEXT: pinned_context(context), Pin.RECORDS: dataset.fingerprint}
+    pins = {
+        Pin.SPEC: files.read_spec(),
+        Pin.CONTEXT: pinned_context(manifest["terms"]),
+        Pin.RECORDS: dataset.fingerprint,
+    }
     database = sqlite3.connect(files.ledger)
     with database:
         database.executescript(TABLES if form == 1 else TABLES + SINCE_FORMAT_2)

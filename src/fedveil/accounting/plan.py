@@ -10,7 +10,7 @@ from fedveil.accounting.budget import crowd_of
 from fedveil.accounting.context import Context
 from fedveil.accounting.events import total_multiplier
 from fedveil.accounting.participation import Exposure, Round, Rounds
-from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, Table
+from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, TUNING, Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind
 from fedveil.core.types import Charge, Declaration
@@ -180,6 +180,7 @@ def _caveats(context: Context, condition: str) -> tuple[Caveat, ...]:
         *((SEEDED,) if context.seeded else ()),
         Caveat(CaveatKind.CONDITION, condition),
         PUBLIC_COUNTS,
+        TUNING,
         NO_COPIES,
         *context.caveats,
     )

@@ -22,6 +22,10 @@ PUBLIC_COUNTS = Caveat(
     CaveatKind.PUBLIC_COUNTS,
     "how many records each client holds is public; a removed record's place contributes zero",
 )
+TUNING = Caveat(
+    CaveatKind.TUNING,
+    "speaks of this training alone; others on the same records, as a search for good settings makes, cost their ε too",
+)
 NO_COPIES = Caveat(CaveatKind.NO_COPIES, "no record is held by more than one client")
 BY_RENYI = Caveat(CaveatKind.RENYI, "certified by Rényi divergences, which overstate ε")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fedveil.core.errors import FedveilError
@@ -41,13 +41,25 @@ def write_whole(path: Path, *parts: bytes | bytearray, private: bool = False) ->
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
-            _sync_directory(path.parent)
+            sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
 
-def _sync_directory(path: Path) -> None:
-    """Without this the new name of the file could be lost in a crash."""
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a directory, and those above it that are missing, and sync their names: what is in it can't get lost.
+
+    The mode is that of the directory itself. One that is there already is a `FileExistsError`.
+    """
+    if not path.parent.is_dir():
+        with suppress(FileExistsError):  # another process has made it in the meantime
+            make_folder(path.parent)
+    path.mkdir(mode)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Without this a new name in the directory could be lost when the power fails."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -49,7 +49,7 @@ def read_digested(path: Path, *, required: bool = True) -> tuple[dict[str, Tenso
         digest = stamp["digest"]
     except TensorsDamaged:
         raise
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TensorsDamaged(str(error) or type(error).__name__) from None
     if digest != _digest(tensors, facts):
         raise TensorsDamaged("its digest does not fit its content")

@@ -41,6 +41,7 @@ class CaveatKind(StrEnum):
     CONDITION = "condition"  # over how many rounds, and how often a client takes part
     ARITHMETIC = "arithmetic"  # the proof is about real numbers; only in results of fedveil 0.2 and before
     PUBLIC_COUNTS = "public-counts"  # how many records each client holds is public
+    TUNING = "tuning"  # other trainings on the same records are not counted
     NO_COPIES = "no-copies"  # no record is held twice
     COPIES = "copies"  # records are held several times, and the cell does not speak of single ones
     LARGE_DELTA = "large-delta"  # δ is not below one over the number of units

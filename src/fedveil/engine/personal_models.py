@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fedveil.core.atomic import PRIVATE_FOLDER, write_whole
+from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
 from fedveil.engine.client import Upload
@@ -31,7 +31,9 @@ class PersonalModels:
         if isinstance(rule, Shared):
             raise FedveilError("personal: a method with one shared model keeps none for its clients")
         self._rule, self._directory = rule, directory
-        directory.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with disk_errors(directory):
+            if not directory.is_dir():
+                make_folder(directory, PRIVATE_FOLDER)
         self._rounds: dict[int, list[int]] = {}
         for path in sorted(directory.glob("*-*.safetensors")):
             client, round = path.stem.split("-")
@@ -39,15 +41,20 @@ class PersonalModels:
         self._accuracy: dict[int, float] = {}
 
     def rewind(self, rounds: int) -> None:
-        """Forget what was trained after the first `rounds` rounds, or half written; nobody has seen it published."""
-        for unfinished in self._directory.glob(".*.part"):
-            unfinished.unlink(missing_ok=True)
-        for client, trained in list(self._rounds.items()):
-            for round in [round for round in trained if round >= rounds]:
-                self._path(client, round).unlink(missing_ok=True)
-                trained.remove(round)
-            if not trained:
-                del self._rounds[client]
+        """Forget what was trained after the first `rounds` rounds, or half written; nobody has seen it published.
+
+        What is older than a client's last model before that goes too: a crash may have come before `forget`.
+        """
+        with disk_errors(self._directory):
+            for unfinished in self._directory.glob(".*.part"):
+                unfinished.unlink(missing_ok=True)
+            for client, trained in list(self._rounds.items()):
+                for round in [round for round in trained if round >= rounds]:
+                    self._path(client, round).unlink(missing_ok=True)
+                    trained.remove(round)
+                if not trained:
+                    del self._rounds[client]
+        self.forget()
         self._accuracy = {
             client: accuracy for client in self._rounds if (accuracy := self._stored(client)[1]) is not None
         }
@@ -76,9 +83,10 @@ class PersonalModels:
 
     def forget(self) -> None:
         """Drop all but each client's newest model, when a checkpoint that needs no older one is safe."""
-        for client, trained in self._rounds.items():
-            while len(trained) > 1:
-                self._path(client, trained.pop(0)).unlink(missing_ok=True)
+        with disk_errors(self._directory):
+            for client, trained in self._rounds.items():
+                while len(trained) > 1:
+                    self._path(client, trained.pop(0)).unlink(missing_ok=True)
 
     def model(self, client: int, shared: Tensor) -> Tensor:
         """A client's own model, or the global one if it has none yet."""

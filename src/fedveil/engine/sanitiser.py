@@ -66,7 +66,7 @@ class Sanitiser:
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place."""
-        if self._witness.steps == 0:
+        if self._witness.measures:
             most = self._slots * self._declared.sensitivity
             self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= most * (1 + 1e-3)).all())
         seen = self._witness.before(sums)

@@ -18,8 +18,8 @@ from fedveil.engine.chance import as_declared, shares_as_declared
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.mechanisms.noise import grid_width
 
-MEASURED_COORDINATES = 20_000
-"""How many noise coordinates of a round are measured, spread evenly over its steps."""
+MEASURED_COORDINATES, MEASURED_STEPS = 20_000, 16
+"""How many noise coordinates of a round are measured, and in at most how many of its steps."""
 
 LOOKED_AT = 60
 """Coordinates that are looked at in every step, at equal distances: noise that is repeated after a half, a third, a
@@ -44,19 +44,19 @@ NEAR_ZERO = 2.0**20
 
 @dataclass(frozen=True)
 class Glimpse:
-    """Some coordinates of K clients' sums before their noise."""
+    """Some coordinates of K clients' sums before their noise; many of them in some steps, a few in all."""
 
-    some: slice
-    values: Tensor  # [K, width]
+    some: slice | None
+    values: Tensor | None  # [K, width]
     points: Tensor  # [K, points]
 
 
 @dataclass
 class _Measured:
-    """What was measured on the noise of K clients, over the steps so far."""
+    """What was measured on the noise of K clients, over the steps so far, in declared standard deviations."""
 
     good: Tensor  # [K]
-    absolute: Tensor  # [K]: the sum of |noise|, in standard deviations
+    absolute: Tensor  # [K]: the sum of |noise|
     squares: Tensor  # [K, parts]
     point_squares: Tensor  # [K, points]
 
@@ -76,46 +76,62 @@ class Witness:
     """
 
     def __init__(self, layout: Layout, std: float, *, round: int, steps: int, memory: NoiseMemory) -> None:
-        self._std, self._round, self._memory = std, round, memory
+        self._round, self._memory = round, memory
+        self._grid, self._unit, self._declared = grid_width(std), std or 1.0, 1.0 if std > 0 else 0.0
         self._size = layout.size
-        self._width = min(-(-MEASURED_COORDINATES // max(steps, 1)), self._size)
-        self._parts = _parts(layout)
-        self._places = looked_at(layout)
-        self.kept: list[Tensor] = []  # [K, points] for each step
-        self._least, self._most = (share * std**2 for share in shares_as_declared(self._width))
-        self._measured: _Measured | None = None
+        thorough = min(max(steps, 1), MEASURED_STEPS)
+        self._every = -(-max(steps, 1) // thorough)
+        self._width = min(-(-MEASURED_COORDINATES // thorough), self._size)
+        self._parts, self._places = _parts(layout), looked_at(layout)
         self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64)
+        self._measured: _Measured | None = None
         self._fingerprints: list[list[int]] = []
+        self.kept: list[Tensor] = []  # [K, points] for each step
         self.steps = 0
 
+    @property
+    def measures(self) -> bool:
+        """Whether the step that comes is one of those that are measured thoroughly."""
+        return self.steps % self._every == 0
+
     def before(self, sums: Tensor) -> Glimpse:
-        """Look at sums `[K, P]` that are about to be noised. The coordinates change from step to step and round."""
-        first = (self._round * MEASURED_COORDINATES + self.steps * self._width) % (self._size - self._width + 1)
+        """Look at sums `[K, P]` that are about to be noised. What is measured changes from step to step and round."""
+        points = sums[:, self._places]
+        if not self.measures:
+            return Glimpse(None, None, points)
+        number = self._round * MEASURED_COORDINATES + self.steps // self._every * self._width
+        first = number % (self._size - self._width + 1)
         some = slice(first, first + self._width)
-        return Glimpse(some, sums[:, some].clone(), sums[:, self._places])
+        return Glimpse(some, sums[:, some].clone(), points)
 
     def after(self, seen: Glimpse, sums: Tensor, grid: float | None = None) -> None:
         """Look at the same sums with their noise; `grid` is that of the noise, where it was not drawn on the sum."""
-        released = sums[:, seen.some].double()
-        noise = released - seen.values
         self.kept.append(sums[:, self._places])
-        points = self.kept[-1].double() - seen.points
+        points = (self.kept[-1] - seen.points) / self._unit
         measured = self._measured = self._measured or _Measured.nothing(len(sums), len(self._counts), points.shape[1])
-        parts = self._parts[seen.some]
-        measured.squares.index_add_(1, parts, noise.square())
-        self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
-        measured.point_squares += points.square()
-        measured.good &= torch.isfinite(seen.values).all(dim=-1)
-        if self._std > 0:
-            mean = noise.square().mean(dim=-1)
-            measured.good &= (self._least <= mean) & (mean <= self._most) & (noise != 0).any(dim=-1)
-            measured.good &= _on_grid(released, grid or grid_width(self._std))
-            measured.absolute += noise.abs().sum(dim=-1) / self._std
-            if points.shape[1] >= FEWEST_POINTS:
-                self._fingerprints.append(_fingerprints(points / self._std))
-                if self.steps == 0:
-                    measured.good &= _all_different(points / self._std, self.kept[0] / self._std)
+        squares = points.square()
+        measured.point_squares += squares
+        measured.good &= self._is_sized(squares)
+        if self._declared and points.shape[1] >= FEWEST_POINTS:
+            self._fingerprints.append(_fingerprints(points))
+            if self.steps == 0:
+                measured.good &= _all_different(points, self.kept[0] / self._unit)
+        if seen.some is not None and seen.values is not None:
+            released, parts = sums[:, seen.some].double(), self._parts[seen.some]
+            noise = (released - seen.values) / self._unit
+            squares = noise.square()
+            measured.squares.index_add_(1, parts, squares)
+            self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
+            measured.good &= self._is_sized(squares)
+            measured.absolute += noise.abs_().sum(dim=-1)
+            if self._declared:
+                measured.good &= _on_grid(released, grid or self._grid)
         self.steps += 1
+
+    def _is_sized(self, squares: Tensor) -> Tensor:
+        """Whether squares `[K, n]` of noise have the declared mean, and are numbers at all, for each of the K."""
+        mean, (least, most) = squares.mean(dim=-1), shares_as_declared(squares.shape[1])
+        return (mean > 0) & (least <= mean) & (mean <= most) if self._declared else mean == 0
 
     def confirmed(self, owners: Sequence[Hashable]) -> list[bool]:
         """Whether all was as declared, for each of the K whose noise it was."""
@@ -128,10 +144,14 @@ class Witness:
                 good[k] &= not self._memory.returns(fingerprints[k], (owner, self._round, step))
         means, counts = (measured.squares / self._counts.clamp_min(1)).tolist(), self._counts.tolist()
         at_points = (measured.point_squares / self.steps).tolist()
+        looks = self.steps * len(self._places)
         for k in range(len(owners)):
-            good[k] &= all(as_declared(mean, self._std, int(n)) for mean, n in zip(means[k], counts, strict=True) if n)
-            good[k] &= all(as_declared(mean, self._std, self.steps) for mean in at_points[k])
-        if self._std > 0:
+            good[k] &= all(
+                as_declared(mean, self._declared, int(n)) for mean, n in zip(means[k], counts, strict=True) if n
+            )
+            good[k] &= all(as_declared(mean, self._declared, self.steps) for mean in at_points[k])
+            good[k] &= as_declared(sum(at_points[k]) / len(self._places), self._declared, looks)
+        if self._declared:
             fine = [k for k in range(len(owners)) if good[k]]  # noise that is missing says nothing of its shape
             mine = [(owners[k], self._round) for k in fine]
             if not self._memory.confirms_shape(measured.absolute[fine], int(self._counts.sum()), mine):

@@ -86,7 +86,8 @@ def read_book(files: RunFiles, ledger: Ledger, spec: Spec, context: Context | No
     """All that the ledger holds. An error where it is not what the run's other files, and the spec, say it must be."""
     record = None if context is None else files.read_json(files.manifest).get("terms")
     for pin, text in _public_pins(files, record).items():
-        ledger.check(pin, text)
+        if not ledger.check(pin, text) and ledger.chained:
+            raise LedgerUnusable(files.ledger, f"the ledger has no digest of the {pin.name.lower()}")
     ledger.check_covers(files.published_rounds())
     _check_result(files, ledger)
     rounds = ledger.rounds()

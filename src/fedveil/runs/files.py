@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fedveil.core.atomic import disk_errors, private_opener, write_whole
+from fedveil.core.atomic import disk_errors, make_folder, private_opener, sync_folder, write_whole
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.digests import text_digest
 from fedveil.core.errors import ArgumentError, FedveilError
@@ -93,7 +93,7 @@ class RunFiles:
             self.clear_beginning(BEGINNING_SECONDS)
             if self.directory.exists() and any(self.directory.iterdir()):
                 raise ArgumentError("out", f"{self.directory} already exists and is not empty; choose another")
-            self.checkpoints.mkdir(parents=True)  # of two that begin here at once, one fails
+            make_folder(self.checkpoints)  # of two that begin here at once, one fails
 
     def clear_beginning(self, seconds: float = 0.0) -> None:
         """Remove what a run leaves that is killed while its directory is made: nothing was trained or spent yet.
@@ -192,10 +192,7 @@ class RunFiles:
         path = self.checkpoints / f"round-{state.round:06d}.safetensors"
         facts = {"round": str(state.round)} | ({} if state.bound is None else {"bound": repr(state.bound)})
         write_whole(path, digested(tensors, facts))
-        with disk_errors(path):
-            for old in self._checkpoint_paths():
-                if old != path:
-                    old.unlink(missing_ok=True)
+        self._drop_others(path)
 
     def load_checkpoint(self, layout: Layout) -> ServerState | None:
         """The newest published state; None if the run was stopped before its first."""
@@ -224,6 +221,18 @@ class RunFiles:
         """How many rounds' models were published."""
         paths = self._checkpoint_paths()
         return int(paths[-1].stem.removeprefix("round-")) if paths else 0
+
+    def keep_newest_checkpoint(self) -> None:
+        """Remove the checkpoints that a crash has left beside the one with which the run goes on."""
+        with disk_errors(self.checkpoints):
+            sync_folder(self.checkpoints)  # it may have been renamed by a process that got no further
+        self._drop_others(self._checkpoint_paths()[-1])
+
+    def _drop_others(self, path: Path) -> None:
+        with disk_errors(path):
+            for old in self._checkpoint_paths():
+                if old != path:
+                    old.unlink(missing_ok=True)
 
     def _checkpoint_paths(self) -> list[Path]:
         return sorted(self.checkpoints.glob("round-*.safetensors"))

@@ -16,7 +16,7 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table, exceeded
 from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
-from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import SETS
@@ -134,6 +134,7 @@ def _train_rounds(
         state = prepared.initial_state()
         files.save_checkpoint(state, prepared.layout)
     book = read_book(files, ledger, spec, context)
+    files.keep_newest_checkpoint()
     files.trim_events(state.round)
     personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
@@ -183,9 +184,8 @@ def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModel
     rule = prepared.spec.method.personal
     if isinstance(rule, Shared):
         return None
-    with disk_errors(files.personal):
-        models = PersonalModels(rule, files.personal)
-        models.rewind(rounds)
+    models = PersonalModels(rule, files.personal)
+    models.rewind(rounds)
     return models
 
 

@@ -7,6 +7,8 @@ own `spec.toml` is the truth about what they are: a run whose spec differs from 
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,11 +17,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedveil.config.spec import PLACES, DataSpec, Spec, resolve
-from fedveil.core.atomic import disk_errors
+from fedveil.core.atomic import disk_errors, make_folder
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.report.terminal.run_progress import Reporter
-from fedveil.runs.files import RunFiles
+from fedveil.runs.files import BEGINNING_SECONDS, RunFiles
 from fedveil.runs.prepare import Prepared, load_for, prepare
 from fedveil.runs.result import Result
 from fedveil.runs.run import resume, run
@@ -30,6 +32,9 @@ SERIES_FORMAT = 1
 
 MOST_PLANNED = 1000
 """More runs than anybody means to start with one command."""
+
+
+_PART = re.compile(r"\.(series\.json|table\.(csv|md))\.\d+\.part")
 
 
 class Follower(Reporter, Protocol):
@@ -104,14 +109,32 @@ def open_series(directory: Path, kind: str, planned: Sequence[Planned]) -> None:
     """Make the directory, or check that it holds this series and nothing else."""
     about = directory / "series.json"
     with disk_errors(directory):
-        if directory.exists() and (not directory.is_dir() or (any(directory.iterdir()) and not about.is_file())):
+        if not about.is_file() and not _is_new(directory):
             raise ArgumentError("out", f"{directory} holds something that is not a {kind}; choose another directory")
+        if not directory.exists():
+            make_folder(directory)
     if about.is_file():
         _check_series(directory, RunFiles(directory).read_json(about), kind, planned)
-        return
+    else:
+        RunFiles(directory).write_json(about, {"format": SERIES_FORMAT, "kind": kind, "fedveil": version("fedveil")})
     with disk_errors(directory):
-        (directory / "runs").mkdir(parents=True, exist_ok=True)
-    RunFiles(directory).write_json(about, {"format": SERIES_FORMAT, "kind": kind, "fedveil": version("fedveil")})
+        _clear_parts(directory)
+        if not (directory / "runs").is_dir():
+            make_folder(directory / "runs")
+
+
+def _is_new(directory: Path) -> bool:
+    """Whether nothing is there, or no more than what is left when the beginning of a series is killed."""
+    if not directory.exists():
+        return True
+    return directory.is_dir() and all(_PART.fullmatch(entry.name) for entry in directory.iterdir())
+
+
+def _clear_parts(directory: Path) -> None:
+    """Remove tables that killed processes left half-written. A young one may be in the making by another process."""
+    for entry in directory.iterdir():
+        if _PART.fullmatch(entry.name) and time.time() - entry.stat().st_mtime >= BEGINNING_SECONDS:
+            entry.unlink(missing_ok=True)
 
 
 def _check_series(directory: Path, about: dict[str, Any], kind: str, planned: Sequence[Planned]) -> None:
