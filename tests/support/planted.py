@@ -14,7 +14,10 @@ from torch import Tensor
 
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.engine import client, loop, receipts, sanitiser, server
-from fedveil.engine.witness import NoiseMemory, Witness
+from fedveil.engine.closing_check import ClosingCheck
+from fedveil.engine.cohort_memory import CohortMemory
+from fedveil.engine.noise_memory import NoiseMemory
+from fedveil.engine.witness import Witness
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
@@ -26,11 +29,10 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def forged_receipts(patch: pytest.MonkeyPatch) -> None:
     """Receipts say that all was measured, whatever it was."""
     patch.setattr(Witness, "confirmed", lambda self, owners: [True] * len(owners))
-    patch.setattr(NoiseMemory, "confirms_reports", lambda self, noise, std: True)
-    patch.setattr(NoiseMemory, "confirms_batches", lambda self, counts, records, expected: True)
-    patch.setattr(NoiseMemory, "confirms_cohort", lambda self, cohort, candidates, expected: True)
-    patch.setattr(sanitiser, "within_bound", lambda norms, factors, bound, by_layer: True)
-    patch.setattr(sanitiser, "rows_confirmed", lambda before, rows, std: True)
+    for name in ("confirms_reports", "confirms_batches", "confirms_shape"):
+        patch.setattr(NoiseMemory, name, lambda self, *seen: True)
+    patch.setattr(CohortMemory, "problem", lambda self, *drawn: None)
+    patch.setattr(ClosingCheck, "passes", lambda self, *states: True)
     checked = receipts.check_receipts
 
     def unread(method: Any, population: Any, round: int, cohort: Any, these: Any, *more: Any) -> None:
