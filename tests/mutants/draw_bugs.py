@@ -147,7 +147,9 @@ DRAW_BUGS = [
     Mutant(
         name="32-bit key of a purpose",
         bug="the keys of noise are made from 32 bits of the secret key",
-        patches=(Patch(STREAMS, "blake2b(purpose.encode(), key=self.key,", "blake2b(purpose.encode(), key=self.key[:4],"),),
+        patches=(
+            Patch(STREAMS, "blake2b(purpose.encode(), key=self.key,", "blake2b(purpose.encode(), key=self.key[:4],"),
+        ),
         scene="rows",
         audit="rows",
         caught_by=AUDIT,

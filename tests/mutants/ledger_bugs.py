@@ -10,7 +10,11 @@ _CHARGE = "pay=lambda state, cohort: ledger.charge(state.round, cohort, charges(
 _EXECUTE = "ledger.execute(closed.round, closed.receipts)"
 
 _OMITTED = (
-    Patch(_RUN, _CHARGE, _CHARGE.replace("cohort,", "cohort[1:],").replace("lambda state, cohort[1:],", "lambda state, cohort")),
+    Patch(
+        _RUN,
+        _CHARGE,
+        _CHARGE.replace("cohort,", "cohort[1:],").replace("lambda state, cohort[1:],", "lambda state, cohort"),
+    ),
     Patch(
         _RUN,
         _EXECUTE,
@@ -24,7 +28,11 @@ LEDGER_BUGS = [
         bug="a round is charged after its clients have worked",
         patches=(
             Patch(LOOP, "        pay(state, cohort)\n", ""),
-            Patch(LOOP, "        tally.receipts += sanitise_sum(", "        pay(state, cohort)\n        tally.receipts += sanitise_sum("),
+            Patch(
+                LOOP,
+                "        tally.receipts += sanitise_sum(",
+                "        pay(state, cohort)\n        tally.receipts += sanitise_sum(",
+            ),
         ),
         scene="rows",
         caught_by=TESTS,

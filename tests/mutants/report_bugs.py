@@ -41,14 +41,16 @@ _REPORTS = [
         name="half report noise, upload",
         bug="reports get half of their noise",
         patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("reporter.std", "reporter.std / 2")),),
-        scene="many reports",
+        scene="upload reports",
         audit="upload reports",
         caught_by=BOTH,
     ),
     Mutant(
         name="report noise taken off, upload",
         bug="the noise on reports is taken off after it was measured",
-        patches=(Patch(UPDATES, "        reports=reports,\n", "        reports=None if reports is None else plain,\n"),),
+        patches=(
+            Patch(UPDATES, "        reports=reports,\n", "        reports=None if reports is None else plain,\n"),
+        ),
         scene="upload reports",
         audit="upload reports",
         caught_by=AUDIT,

@@ -100,7 +100,9 @@ REUSE_BUGS = [
     Mutant(
         name="one key for all purposes",
         bug="the noise of gradients and of updates comes from the same stream",
-        patches=(Patch(STREAMS, "hashlib.blake2b(purpose.encode(), key=self.key", 'hashlib.blake2b(b"", key=self.key'),),
+        patches=(
+            Patch(STREAMS, "hashlib.blake2b(purpose.encode(), key=self.key", 'hashlib.blake2b(b"", key=self.key'),
+        ),
         scene="examples and uploads",
         caught_by=RECEIPTS,
     ),
@@ -110,7 +112,7 @@ REUSE_BUGS = [
         patches=(
             Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses", "[Address(0, one.client) for one in addresses]")),
         ),
-        scene="many reports",
+        scene="upload reports",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -119,7 +121,7 @@ REUSE_BUGS = [
         patches=(
             Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses", "[Address(one.round) for one in addresses]")),
         ),
-        scene="many reports",
+        scene="upload reports",
         caught_by=RECEIPTS,
     ),
     Mutant(
