@@ -60,10 +60,33 @@ def test_the_declaration_follows_round_records_and_layers() -> None:
                 bound=bound,
                 sensitivity=2 * bound,
                 sum_std=6 * bound * math.sqrt(5),
-                row_std=6 * bound,
+                row_std=0.0,
                 sampling=Sampling("partition", 60, 5, 5, 2),
             ),
         )
+
+
+def test_noise_on_rows_is_declared_only_where_every_row_gets_its_own() -> None:
+    drawn_once = Method(example=NOISY, stop=Stop(5))
+    on_rows = replace(drawn_once, example=replace(NOISY, each_row=True))
+    assert (drawn_once.noises_rows, on_rows.noises_rows, Method().noises_rows) == (False, True, False)
+    for round, bound in enumerate((6.0, 5.0, 4.0, 3.0, 2.0)):
+        (without,), (carrying,) = (each.declare(round, 60, 4, 1000) for each in (drawn_once, on_rows))
+        assert without.row_std == 0
+        assert carrying == replace(without, row_std=6 * bound)
+
+
+def test_rows_of_poisson_batches_get_no_noise_of_their_own() -> None:
+    with pytest.raises(FedveilError, match=r"^example\.each_row: .*batches of fixed size"):
+        Method(example=replace(NOISY, each_row=True), batch=PoissonBatch(5))
+    for batch in (PartitionBatch(5), WithoutReplacement(5), FullBatch()):
+        assert Method(example=replace(NOISY, each_row=True), batch=batch).noises_rows
+
+
+@pytest.mark.parametrize("place", ["upload", "server"])
+def test_only_examples_have_rows_to_noise(place: str) -> None:
+    with pytest.raises(FedveilError, match=rf"^{place}\.each_row: .*use it at example$"):
+        Method(**{place: on_client(noise="row", each_row=True)})  # type: ignore[arg-type]
 
 
 def test_a_full_batch_declares_the_clients_own_size() -> None:
@@ -112,9 +135,10 @@ def test_a_client_without_records_is_refused_for_full_batches_too() -> None:
 # What parts can't do together.
 
 
-def on_client(bound: Bound | float = 1.0, sigma: float = 1.0, noise: str = "sum") -> Gaussian:
+def on_client(bound: Bound | float = 1.0, sigma: float = 1.0, noise: str = "sum", each_row: bool = False) -> Gaussian:
     """A mechanism for whole updates."""
-    return Gaussian(clip=Clip(bound), sigma=sigma, noise=noise, unit=Unit.CLIENT)  # type: ignore[arg-type]
+    clip = Clip(bound)  # type: ignore[arg-type]
+    return Gaussian(clip=clip, sigma=sigma, noise=noise, unit=Unit.CLIENT, each_row=each_row)
 
 
 @pytest.mark.parametrize("personal", [Identity(), Interpolated(0.1), Attention()], ids=lambda rule: rule.kind)

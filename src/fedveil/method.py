@@ -54,9 +54,16 @@ class Method:
             if mechanism.unit is not unit:
                 what = "single examples" if place == "example" else "a client's whole update"
                 raise FedveilError(f"{place}.unit: noise on {what} protects a {unit}, so it must be '{unit}'")
+            if mechanism.each_row and place != "example":
+                raise FedveilError(f"{place}.each_row: rows are single examples' gradients; use it at example")
             self._check_mechanism(place, mechanism)
         if self.upload is not None and self.upload.noise != "sum":
             raise FedveilError("upload.noise: an update is one row, so its noise is that of the sum: 'sum'")
+        if self.noises_rows and self.batch.kind == "poisson":
+            raise FedveilError(
+                "example.each_row: rows have noise of their own only in batches of fixed size; how many rows a Poisson"
+                " batch has depends on the data, and its noise is drawn on the sum, for the declared size"
+            )
         if len([place for place, mechanism in self.mechanisms.items() if mechanism.adaptive is not None]) > 1:
             raise FedveilError("server.clip.bound: only one bound of a method can follow the norms")
         if self.server is not None and not isinstance(self.personal, Shared):
@@ -94,6 +101,11 @@ class Method:
         """The places that add noise (or clip), in the order in which they act."""
         places = {"example": self.example, "upload": self.upload, "server": self.server}
         return {place: mechanism for place, mechanism in places.items() if mechanism is not None}
+
+    @property
+    def noises_rows(self) -> bool:
+        """Whether every example's gradient gets its own noise, instead of a batch's sum getting all of it at once."""
+        return self.example is not None and self.example.each_row
 
     @property
     def uploads_add_up(self) -> bool:

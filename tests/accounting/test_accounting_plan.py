@@ -34,6 +34,7 @@ from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY
 
 POPULATION = Population((500,) * 40)
 SMALL = replace(FED_CDP, cohort=FixedSize(10))
+ON_ROWS = replace(SMALL, example=replace(FED_CDP.example, each_row=True))  # type: ignore[type-var]
 POISSON = replace(SMALL, batch=PoissonBatch(5))
 SERVER = (Unit.RECORD, View.SERVER)
 
@@ -54,13 +55,42 @@ def test_fed_cdp_as_published() -> None:
     assert server.epsilon == pytest.approx(5.8998, abs=1e-4)
     assert server.relation is Relation.ADD_OR_REMOVE
     assert any("every one of the 100 rounds" in text for text in texts(server))
-    device = table.of(Unit.RECORD, View.ON_DEVICE)
-    assert device.composition == "100 × Gaussian(z = 3.464)"
-    assert device.epsilon == pytest.approx(15.87, abs=0.01)
     client = table.of(Unit.CLIENT, View.SERVER)
     assert client.epsilon == math.inf
     assert client.reason.startswith("vacuous (group of 500)")
     assert "ε = 2.3" in client.reason
+
+
+def test_rows_that_carry_their_own_noise_protect_on_the_device_and_change_no_other_cell() -> None:
+    drawn_once, on_rows = (plan(each, POPULATION, 3, delta=1e-5) for each in (SMALL, ON_ROWS))
+    device = on_rows.of(Unit.RECORD, View.ON_DEVICE)
+    assert device.composition == "100 × Gaussian(z = 3.464)"
+    assert device.epsilon == pytest.approx(15.87, abs=0.01)
+    for cell in on_rows.guarantees:
+        if cell.view is not View.ON_DEVICE:
+            assert cell == drawn_once.of(cell.unit, cell.view)
+
+
+def test_noise_drawn_on_the_sum_leaves_the_device_bare_and_says_what_to_do() -> None:
+    assert SMALL.example is not None
+    once = replace(SMALL, example=replace(SMALL.example, noise="sum"))
+    for method in (SMALL, once, replace(SMALL, batch=WithoutReplacement(5)), replace(SMALL, batch=FullBatch())):
+        done = charges(method, POPULATION, [[0, 7], [7]])
+        promised = plan(method, POPULATION, 3, delta=1e-5)
+        spent = replay(done, POPULATION, method, 3, delta=1e-5, rounds=2)
+        for table in (promised, spent):
+            for unit in Unit:
+                device = table.of(unit, View.ON_DEVICE)
+                assert device.epsilon == math.inf
+                assert device.reason.startswith("the noise is drawn on a batch's sum, so the rows in memory are clean;")
+                assert "example.each_row every row carries its own" in device.reason
+            assert table.of(*SERVER).finite
+
+
+def test_one_round_whose_rows_were_clean_leaves_nothing_against_whoever_sees_rows() -> None:
+    bare = [replace(charge, round=1) for charge in charges(SMALL, POPULATION, [[7]])]
+    mixed = replay([*charges(ON_ROWS, POPULATION, [[7]]), *bare], POPULATION, ON_ROWS, 3, delta=1e-5, rounds=2)
+    assert mixed.of(Unit.RECORD, View.ON_DEVICE).epsilon == math.inf
 
 
 def test_the_worst_client_is_found_wherever_it_stands() -> None:
@@ -97,7 +127,9 @@ def test_fed_cdp_with_poisson_batches_is_amplified() -> None:
     assert server.epsilon == pytest.approx(0.4531, abs=5e-4)
     assert server.accountant == "PLD"
     assert server.composition == "10,000 × Poisson(0.01) Gaussian(z = 7.746)"
-    assert table.of(Unit.RECORD, View.ON_DEVICE).epsilon == math.inf  # such rows carry no noise of their own
+    device = table.of(Unit.RECORD, View.ON_DEVICE)
+    assert device.epsilon == math.inf
+    assert device.reason.endswith("is for batches of fixed size and not for Poisson batches")
 
 
 def test_a_changing_clip_changes_nothing() -> None:
@@ -122,12 +154,10 @@ def test_all_records_in_every_step() -> None:
     assert found.composition == f"6 × Gaussian(z = {6 * math.sqrt(500 / 3):.4g})"
 
 
-def test_noise_on_the_sum_leaves_the_device_bare() -> None:
+def test_noise_once_on_the_sum_has_the_multiplier_of_one_row() -> None:
     assert SMALL.example is not None
     method = replace(SMALL, example=replace(SMALL.example, noise="sum"))
-    table = plan(method, POPULATION, 3, delta=1e-5)
-    assert "once per batch" in table.of(Unit.RECORD, View.ON_DEVICE).reason
-    assert table.of(*SERVER).composition == "100 × Gaussian(z = 3.464)"
+    assert plan(method, POPULATION, 3, delta=1e-5).of(*SERVER).composition == "100 × Gaussian(z = 3.464)"
 
 
 @pytest.mark.parametrize("silent", [True, False])
@@ -214,7 +244,7 @@ def test_hidden_coins_help_against_whoever_sees_only_models() -> None:
 
 
 def test_one_record_a_client_makes_a_client_a_record() -> None:
-    method = replace(SMALL, batch=FullBatch(), cohort=Everyone(), local=LocalTraining(steps=1))
+    method = replace(ON_ROWS, batch=FullBatch(), cohort=Everyone(), local=LocalTraining(steps=1))
     table = plan(method, Population((1, 1)), 3, delta=1e-5)
     for view in View:
         assert table.of(Unit.CLIENT, view).epsilon == table.of(Unit.RECORD, view).epsilon < math.inf
@@ -225,7 +255,8 @@ def test_one_record_a_client_makes_a_client_a_record() -> None:
 )
 def test_a_client_is_hidden_as_a_group_of_as_many_records_as_a_batch_can_hold(batch: PoissonBatch, rows: int) -> None:
     assert SMALL.example is not None
-    method = replace(SMALL, batch=batch, local=LocalTraining(steps=3), example=replace(SMALL.example, sigma=60.0))
+    example = replace(SMALL.example, sigma=60.0, each_row=batch.kind != "poisson")
+    method = replace(SMALL, batch=batch, local=LocalTraining(steps=3), example=example)
     table = plan(method, Population((40,) * 20), 3, delta=1e-5, rounds=4)
     found = table.of(Unit.CLIENT, View.SERVER)
     noise = 60 * math.sqrt(batch.declared(40) / 3)

@@ -29,10 +29,20 @@ def test_attack_prints_one_json_object_and_draws(call: Any) -> None:
 
 @pytest.mark.parametrize("view", ["on_device", "server"])
 def test_attack_says_in_words_what_fed_cdp_hides(view: str, call: Any) -> None:
-    code, out, err = call("attack", "fed-cdp", "--view", view, *CANCER)
+    code, out, err = call("attack", "fed-cdp", "--view", view, "--set", "example.each_row=true", *CANCER)
     assert code == 0, err
     assert "success         0%" in out
     assert "a constant guess" in out
+
+
+def test_attack_says_in_one_line_that_rows_are_clean_and_what_noises_them(call: Any) -> None:
+    code, out, err = call("attack", "fed-cdp", *CANCER)
+    assert code == 0, err
+    assert "success         100%" in out
+    assert err.splitlines()[0] == (
+        "on_device: the noise is drawn on a batch's sum, so the rows in memory are clean; with example.noise = 'row'"
+        " and example.each_row every row carries its own"
+    )
 
 
 def test_a_finished_run_is_attacked(call: Any) -> None:

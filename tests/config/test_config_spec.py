@@ -257,6 +257,7 @@ def test_the_file_says_everything() -> None:
         "noise": "row",
         "unit": "record",
         "course": 1.0,
+        "each_row": False,
     }
 
 

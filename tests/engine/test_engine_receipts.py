@@ -43,7 +43,7 @@ def test_a_missing_doubled_or_foreign_receipt_is_refused() -> None:
 @pytest.mark.parametrize("field", ["steps", "bound", "sensitivity", "sum_std", "row_std"])
 def test_a_difference_in_any_declared_number_is_refused_and_named(field: str) -> None:
     first, second = receipts()
-    wrong = replace(second.did, **{field: getattr(second.did, field) * 2})
+    wrong = replace(second.did, **{field: getattr(second.did, field) * 2 + 1})
     with pytest.raises(ReceiptMismatch, match=field):
         check([first, replace(second, did=wrong)])
 

@@ -13,6 +13,7 @@ from fedveil.core.streams import Streams
 from fedveil.core.types import CLIENTS_WORK, Taps, Unit, View
 from fedveil.data.dataset import Examples
 from fedveil.data.partitions import Dirichlet, FullCopy, Random, Shards, make_partition
+from fedveil.engine import batched
 from fedveil.engine.batched import Engine, alike
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload
 from fedveil.engine.fused import Fused
@@ -180,8 +181,11 @@ def test_a_module_of_the_users_own_takes_the_general_path_and_agrees() -> None:
     assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "general"))
 
 
+ON_ROWS = replace(FED_CDP, example=replace(FED_CDP.example, each_row=True))  # type: ignore[type-var]
+
+
 @pytest.mark.parametrize("path", ["fused", "general"])
-@pytest.mark.parametrize("method", [FED_AVG, FED_CDP], ids=["plain", "private"])
+@pytest.mark.parametrize("method", [FED_AVG, FED_CDP, ON_ROWS], ids=["plain", "private", "noise on every row"])
 def test_a_clients_update_is_bit_identical_in_every_chunk_that_respects_the_tile(path: str, method: Method) -> None:
     sites, model = make_sites(IMAGES), build("cnn", IMAGES, CLASSES, {"activation": "sigmoid"}, seed=1)
     method = small(method)
@@ -193,7 +197,7 @@ def test_a_clients_update_is_bit_identical_in_every_chunk_that_respects_the_tile
 
 EVERY_PLACE = replace(
     FED_CDP,
-    example=Gaussian(clip=Clip(Constant(1.0), by="layer"), sigma=1.0, noise="row"),
+    example=Gaussian(clip=Clip(Constant(1.0), by="layer"), sigma=1.0, noise="row", each_row=True),
     upload=Gaussian(clip=Clip(Quantile(0.5, sigma=5.0)), sigma=2.0, unit=Unit.CLIENT),
 )
 
@@ -251,9 +255,10 @@ def test_clients_of_different_sizes_run_side_by_side() -> None:
     assert_same(uploads(method, model, uneven, "plain"), uploads(method, model, uneven, "fused"))
 
 
-def test_with_noise_the_two_paths_agree_in_distribution() -> None:
+@pytest.mark.parametrize("each_row", [False, True])
+def test_with_noise_the_two_paths_agree_in_distribution(each_row: bool) -> None:
     sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
-    noisy = replace(FED_CDP, example=replace(FED_CDP.example, sigma=2.0))  # type: ignore[type-var]
+    noisy = replace(FED_CDP, example=replace(FED_CDP.example, sigma=2.0, each_row=each_row))  # type: ignore[type-var]
     method = small(noisy, local=LocalTraining(steps=1, rate=Constant(1.0)))
     draws = {
         path: torch.cat([updates(uploads(method, model, sites, path, seed=seed)) for seed in range(40)])
@@ -265,9 +270,63 @@ def test_with_noise_the_two_paths_agree_in_distribution() -> None:
     assert draws["plain"].mean() == pytest.approx(float(draws["fused"].mean()), abs=4 * expected / np.sqrt(7000))
 
 
+ROWS_SEEN = Taps(frozenset({View.ON_DEVICE}), frozenset(range(100)))
+
+
+@pytest.mark.parametrize("path", ["plain", "general", "fused"])
+def test_rows_that_carry_their_own_noise_do_so_whether_or_not_somebody_looks(path: str) -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    method = small(ON_ROWS, local=LocalTraining(steps=3, rate=Constant(0.5)))
+    unseen, seen = (uploads(method, model, sites, path, taps=taps) for taps in (NO_TAPS, ROWS_SEEN))
+    assert torch.equal(updates(unseen), updates(seen))
+    for upload, other in zip(unseen, seen, strict=True):
+        assert upload.observations == ()
+        assert upload.receipts == other.receipts
+        (receipt,) = upload.receipts
+        assert (receipt.did.row_std, receipt.confirmed) == (24.0, True)
+        assert receipt.draws == 3 * 3 * updates(unseen).shape[1]  # steps × rows × coordinates
+
+
+@pytest.mark.parametrize("path", ["plain", "general", "fused"])
+@pytest.mark.parametrize("noise", ["row", "sum"])
+@pytest.mark.parametrize("batch", [PartitionBatch(3), PoissonBatch(3)], ids=lambda sampler: sampler.kind)
+def test_where_the_noise_is_drawn_on_the_sum_whoever_looks_sees_clean_rows(
+    path: str, noise: str, batch: object
+) -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    local = LocalTraining(steps=1, rate=Constant(0.5))
+    noisy = replace(FED_CDP, example=replace(FED_CDP.example, noise=noise))  # type: ignore[type-var]
+    method, clean = (small(each, local=local, batch=batch) for each in (noisy, quiet(noisy, bound=4.0)))
+    unseen, seen, bare = (
+        uploads(each, model, sites, path, taps=taps)
+        for each, taps in ((method, NO_TAPS), (method, ROWS_SEEN), (clean, ROWS_SEEN))
+    )
+    assert_same(unseen, seen)
+    assert (updates(seen) - updates(bare)).std() > 1  # noise there is, on the sum
+    for upload, without in zip(seen, bare, strict=True):
+        (shown,), (expected,) = upload.observations, without.observations
+        assert upload.receipts[0].did.row_std == 0
+        assert shown.tensors.abs().max() > 0
+        torch.testing.assert_close(shown.tensors, expected.tensors, rtol=1e-3, atol=1e-6)
+
+
+def test_where_rows_are_noised_chunks_hold_no_more_rows_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
+    once, on_rows = (
+        Engine(Job(small(each), model, sites, sites.examples, Streams.from_seed(5))) for each in (FED_CDP, ON_ROWS)
+    )
+    assert on_rows.plan == once.plan
+    floats = 3 * on_rows.gradients.layout.size  # of one client's batch
+    for room, clients in ((2 * floats, 2), (floats // 2, 1)):
+        monkeypatch.setattr(batched, "CHUNK_FLOATS", room)
+        assert (once.plan.clients, on_rows.plan.clients) == (64, clients)
+
+
 def test_views_show_the_very_tensors_of_the_training() -> None:
     sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
-    method = small(FED_CDP, local=LocalTraining(steps=1, rate=Constant(0.5)))
+    method = small(ON_ROWS, local=LocalTraining(steps=1, rate=Constant(0.5)))
     engine = Engine(Job(method, model, sites, sites.examples, Streams.from_seed(5)))
     start = engine.gradients.layout.vector(model)
     for upload in engine.train(Broadcast(0, start), range(CLIENTS), Taps(frozenset(CLIENTS_WORK))):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
+from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Declaration, Sampling, Unit
@@ -77,7 +78,7 @@ def test_row_noise_drawn_on_the_sum_has_standard_deviation_sigma_times_c_times_r
 
 
 def test_noise_on_every_row_adds_up_to_the_noise_declared_for_the_sum() -> None:
-    mechanism = Gaussian(clip=Clip(4.0), sigma=6.0, noise="row")
+    mechanism = Gaussian(clip=Clip(4.0), sigma=6.0, noise="row", each_row=True)
     rows = noised_rows(mechanism, 4.0, batch=5)
     assert declared(mechanism, 4.0, 5).row_std == 24.0
     assert_normal(rows, 24.0)
@@ -85,7 +86,8 @@ def test_noise_on_every_row_adds_up_to_the_noise_declared_for_the_sum() -> None:
 
 
 def test_rows_of_a_batch_have_independent_noise() -> None:
-    rows = noised_rows(Gaussian(clip=Clip(1.0), sigma=1.0, noise="row"), 1.0, batch=6, size=10_000)[0]
+    mechanism = Gaussian(clip=Clip(1.0), sigma=1.0, noise="row", each_row=True)
+    rows = noised_rows(mechanism, 1.0, batch=6, size=10_000)[0]
     off_diagonal = torch.corrcoef(rows)[~torch.eye(6, dtype=torch.bool)]
     assert off_diagonal.abs().max() < 5 / math.sqrt(10_000)
 
@@ -112,14 +114,20 @@ def test_sigma_zero_adds_nothing_and_declares_no_noise(noise: str) -> None:
     assert (declaration.sum_std, declaration.row_std, declaration.sensitivity) == (0.0, 0.0, 4.0)
 
 
-def test_sum_noise_protects_no_single_row() -> None:
-    mechanism = Gaussian(clip=Clip(4.0), sigma=6.0, noise="sum")
+@pytest.mark.parametrize("noise", ["row", "sum"])
+def test_noise_drawn_on_the_sum_protects_no_single_row(noise: str) -> None:
+    mechanism = Gaussian(clip=Clip(4.0), sigma=6.0, noise=noise)
     assert declared(mechanism, 4.0, 5).row_std == 0.0
     assert not noised_rows(mechanism, 4.0, 5, size=100).any()
 
 
+def test_noise_on_every_row_is_not_for_noise_that_is_that_of_one_sum() -> None:
+    with pytest.raises(FieldError, match=r"^each_row .*needs noise = 'row'$"):
+        Gaussian(clip=Clip(4.0), sigma=6.0, noise="sum", each_row=True)
+
+
 def test_the_declaration_repeats_every_field_it_was_made_from() -> None:
-    mechanism = Gaussian(clip=Clip(Linear(6.0, 2.0), by="layer"), sigma=6.0, noise="row")
+    mechanism = Gaussian(clip=Clip(Linear(6.0, 2.0), by="layer"), sigma=6.0, noise="row", each_row=True)
     declaration = at_bound(mechanism, 3.0).declare(place="example", layers=4, steps=100, sampling=SAMPLING)
     assert declaration == Declaration(
         place="example",
@@ -149,10 +157,14 @@ def test_the_effective_multiplier_is_that_of_the_privacy_specification(
         ("layer", "row"): sigma * math.sqrt(batch) / math.sqrt(layers),
     }
     for (by, noise), multiplier in expected.items():
-        declaration = declared(Gaussian(clip=Clip(bound, by=by), sigma=sigma, noise=noise), bound, batch, layers)
+        mechanism = Gaussian(clip=Clip(bound, by=by), sigma=sigma, noise=noise)
+        declaration = declared(mechanism, bound, batch, layers)
         assert declaration.sum_std / declaration.sensitivity == pytest.approx(multiplier)
-        on_device = declaration.row_std / declaration.sensitivity
-        assert on_device == pytest.approx(multiplier / math.sqrt(batch) if noise == "row" else 0.0)
+        assert declaration.row_std == 0
+        if noise == "row":
+            by_rows = declared(replace(mechanism, each_row=True), bound, batch, layers)
+            assert by_rows.row_std / by_rows.sensitivity == pytest.approx(multiplier / math.sqrt(batch))
+            assert by_rows.sum_std == declaration.sum_std
 
 
 def test_the_multiplier_does_not_change_when_the_bound_does() -> None:
@@ -165,7 +177,7 @@ def test_the_multiplier_does_not_change_when_the_bound_does() -> None:
 
 
 def test_sums_and_rows_draw_from_streams_of_their_own() -> None:
-    mechanism = Gaussian(clip=Clip(1.0), sigma=1.0, noise="row")
+    mechanism = Gaussian(clip=Clip(1.0), sigma=1.0, noise="row", each_row=True)
     on_sum, on_rows = noised_sums(mechanism, 1.0, 1, size=500), noised_rows(mechanism, 1.0, 1, size=500)[:, 0]
     drawn = source().integers(Purpose.EXAMPLE_NOISE, CLIENTS, 500)
     assert torch.equal(on_sum, (drawn.double() / STD_CELLS).float())

@@ -27,7 +27,7 @@ SMALL = {
     "local.steps": 6,
     "stop.rounds": 4,
 }
-"""Four clients of twelve in four rounds: somebody takes part twice. 1,283 parameters, 896 of them in the first layer."""
+"""Four clients of twelve in four rounds: somebody takes part twice. 1,283 parameters, 896 in the first layer."""
 
 
 @dataclass(frozen=True)

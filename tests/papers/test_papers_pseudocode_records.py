@@ -29,14 +29,16 @@ BATCH, STEPS, COHORT = 4, 3, 4
 networks = pytest.mark.parametrize("network", list(NETWORKS))
 
 
-def tiny(method: Method, sigma: float, *, rounds: int = 2, rate: float = 0.05, **changes: Any) -> Method:
+def tiny(
+    method: Method, sigma: float, *, rounds: int = 2, rate: float = 0.05, each_row: bool = False, **changes: Any
+) -> Method:
     """The preset with small cohorts and batches; its mechanism keeps everything but (where told) its noise."""
     assert method.example is not None
     parts: dict[str, Any] = {
         "cohort": FixedSize(COHORT),
         "batch": PartitionBatch(BATCH),
         "local": replace(method.local, steps=STEPS, rate=Constant(rate)),
-        "example": replace(method.example, sigma=sigma),
+        "example": replace(method.example, sigma=sigma, each_row=each_row),
         "stop": Stop(rounds),
     }
     return replace(method, **{**parts, **changes})
@@ -84,23 +86,32 @@ def test_fed_cdp_is_algorithm_2_with_the_rows_noises_drawn_at_once(network: str,
 
 @networks
 @pytest.mark.parametrize("sigma", [6.0, 0.02])
-def test_fed_cdp_with_somebody_on_the_device_is_algorithm_2_to_the_letter(network: str, sigma: float) -> None:
+@pytest.mark.parametrize("seen", [False, True])
+def test_fed_cdp_with_noise_on_each_row_is_algorithm_2_to_the_letter(network: str, sigma: float, seen: bool) -> None:
     world = World(network, scale=8.0)
-    closed = world.run(tiny(FED_CDP, sigma), on_device=True)
+    closed = world.run(tiny(FED_CDP, sigma, each_row=True), on_device=seen)
     same(world, fed_cdp(world, sigma, [4.0, 4.0], rows=True), closed)
     for done in closed:
-        assert len([o for o in done.observations if o.view is View.ON_DEVICE]) == COHORT * STEPS
+        assert len([o for o in done.observations if o.view is View.ON_DEVICE]) == COHORT * STEPS * seen
+
+
+@networks
+@pytest.mark.parametrize("sigma", [6.0, 0.02])
+def test_looking_at_rows_changes_nothing_where_the_noise_is_drawn_at_once(network: str, sigma: float) -> None:
+    world = World(network, scale=8.0)
+    same(world, fed_cdp(world, sigma, [4.0, 4.0]), world.run(tiny(FED_CDP, sigma), on_device=True))
 
 
 @pytest.mark.parametrize("sigma", [6.0, 0.02])
-def test_the_rows_a_device_holds_are_each_clipped_and_noised(sigma: float) -> None:
+@pytest.mark.parametrize("each_row", [False, True])
+def test_the_rows_a_device_holds_are_each_clipped_and_noised_only_one_by_one(sigma: float, each_row: bool) -> None:
     world = World(scale=8.0)
-    (done, _) = world.run(tiny(FED_CDP, sigma), on_device=True)
+    (done, _) = world.run(tiny(FED_CDP, sigma, each_row=each_row), on_device=True)
     for seen in [o for o in done.observations if o.view is View.ON_DEVICE and o.step == 0]:
         batch = world.batches(PartitionBatch(BATCH), 0, seen.client, STEPS)[0]
         draws = world.normal(Purpose.ROW_NOISE, 0, seen.client, 0, BATCH * world.size).view(BATCH, world.size)
         for row, record, draw in zip(seen.tensors.double(), batch, draws, strict=True):
-            mine = world.clip_layers(world.gradient(world.start, [record]), 4.0) + sigma * 4.0 * draw
+            mine = world.clip_layers(world.gradient(world.start, [record]), 4.0) + each_row * sigma * 4.0 * draw
             assert (row - mine).norm() <= 2e-3 * mine.norm()
     mixed(world)
 

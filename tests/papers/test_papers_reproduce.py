@@ -128,6 +128,27 @@ def test_names_of_runs_follow_the_settings_and_not_the_seed_or_defaults() -> Non
     assert digest(plain) != digest(resolve("fed-cdp", {"data.name": "cancer", "example.sigma": 5.0}))
 
 
+def test_noise_on_each_row_has_a_name_of_its_own() -> None:
+    plain = resolve("fed-cdp", {"data.name": "cancer"})
+    assert digest(plain) == digest(resolve("fed-cdp", {"data.name": "cancer", "example.each_row": False}))
+    assert digest(plain) != digest(resolve("fed-cdp", {"data.name": "cancer", "example.each_row": True}))
+
+
+@pytest.mark.parametrize("name", ["fed-cdp-table-7", "fed-cdp-figure-4"])
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_whoever_taps_devices_meets_rows_that_carry_the_noise_of_fed_cdp(name: str, scale: Scale) -> None:
+    plan = make_plan(REPRODUCTIONS[name], scale, None)
+    leaks = {(cell.row + cell.column): cell.work for cell in plan.cells if isinstance(cell.work, Leak)}
+    noised = [work for work in leaks.values() if spec_of(work, lambda stated: 1.0).method.noises_rows]
+    assert noised
+    assert {(work.source, work.view) for work in noised} == {
+        ("fed-cdp", View.ON_DEVICE),
+        ("fed-cdp-decay", View.ON_DEVICE),
+    }
+    tapped = [work for work in leaks.values() if work.view is View.ON_DEVICE and "cdp" in work.source]
+    assert tapped == noised
+
+
 def test_trainings_on_features_made_with_other_constants_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
     specs = [resolve("fed-cdp", {"data.name": name}) for name in ("mnist", "cancer", "adult")]
     before = [run_name(spec) for spec in specs]

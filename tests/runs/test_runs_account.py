@@ -463,6 +463,7 @@ def test_copies_of_records_are_stated_with_what_all_of_them_cost(
     tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:
     shared = {**tiny, "data.clients": 20, "cohort": "everyone"}  # 300 records, 30 each: every record twice
+    shared |= {"example.each_row": True}
     result = run("fed-cdp", shared, out=tmp_path / "run", workers=1, dataset=blobs)
     alone = run("fed-cdp", {**shared, "data.clients": 10}, out=tmp_path / "alone", workers=1, dataset=blobs)
     assert epsilon(result) == epsilon(alone)

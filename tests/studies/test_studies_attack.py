@@ -18,7 +18,7 @@ SMALL = {"data.clients": 6, "data.records": 10, "data.partition": "random", "bat
 def test_without_privacy_the_records_are_had_and_with_fed_cdp_they_are_not(pictures: Dataset, tmp_path: Path) -> None:
     told = {"dataset": pictures, "victims": 4, "iterations": 30, "workers": 1}
     bare = attack("fedavg", SMALL, **told, out=tmp_path / "bare.png")
-    guarded = attack("fed-cdp", SMALL, **told)
+    guarded = attack("fed-cdp", SMALL | {"example.each_row": True}, **told)
     assert bare.summary.success_rate == 1
     assert bare.summary.means["rmse"] < 0.02  # type: ignore[operator]
     assert guarded.summary.success_rate == 0
@@ -26,6 +26,39 @@ def test_without_privacy_the_records_are_had_and_with_fed_cdp_they_are_not(pictu
     batch = attack("fedavg", SMALL, view="client", dataset=pictures, victims=1, iterations=1, workers=1)
     assert set(batch.tried) == {"balanced", "smooth"}
     assert (tmp_path / "bare.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "heard"),
+    [
+        ("fed-cdp", {}, "are clean; with example.noise = 'row' and example.each_row every row"),
+        ("fed-cdp-batch", {}, "are clean; with example.noise = 'row' and example.each_row every row"),
+        ("fed-cdp", {"batch": {"kind": "poisson", "size": 6}}, "are clean; example.each_row, which noises every row"),
+        ("fed-cdp", {"example.each_row": True}, None),
+        ("fed-cdp", {"example.sigma": 0.0}, None),
+        ("fed-sdp-client", {}, None),
+        ("fedavg", {}, None),
+    ],
+)
+def test_that_rows_are_clean_although_noise_is_added_is_said_before_they_are_attacked(
+    pictures: Dataset, method: str, settings: dict[str, object], heard: str | None
+) -> None:
+    told = {"dataset": pictures, "victims": 1, "iterations": 1, "workers": 1, "attack": "cpl"}
+    lines: list[str] = []
+    attack(method, SMALL | settings, **told, note=lines.append)  # type: ignore[arg-type]
+    bare = [line for line in lines if line.startswith("on_device: ")]
+    assert lines[: len(bare)] == bare
+    assert len(bare) == (heard is not None)
+    assert heard is None or heard in bare[0]
+    lines.clear()
+    attack(method, SMALL | settings, **told, view="client", note=lines.append)  # type: ignore[arg-type]
+    assert not [line for line in lines if "clean" in line]
+
+
+def test_noise_that_is_drawn_on_the_sum_hides_no_row(pictures: Dataset) -> None:
+    bare = attack("fed-cdp", SMALL, dataset=pictures, victims=4, iterations=30, workers=1)
+    assert bare.summary.success_rate == 1
+    assert bare.facts["noise_std"] == 0
 
 
 def test_what_is_told_of_an_attack(pictures: Dataset) -> None:

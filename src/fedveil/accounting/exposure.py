@@ -4,7 +4,7 @@ A view's guarantee composes only the mechanisms that act before what the view se
 
 | place | unit | seen protected by | costs |
 | --- | --- | --- | --- |
-| `example` | record | `on_device`: row noise; later views: the sums' noise | its steps, each round taken part in |
+| `example` | record | `on_device`: each row's own noise; later views: the sum's | its steps, each round taken part in |
 | `upload` | client | `client` and later | its Gaussian, each round taken part in |
 | `upload`, summed | client | `peer`, `released`, cohorts of fixed size | the cohort's noises added up, every round |
 | `server` | client | `peer`, `released` | its Gaussian, every round, sampled as the cohort is |
@@ -58,6 +58,14 @@ LEAKED_BOUND = Caveat(
     "NOT private as it stands: the clipping bound is read from the clients' norms without noise, and ε leaves that out",
 )
 
+CLEAN_ROWS = (
+    "the noise is drawn on a batch's sum, so the rows in memory are clean; with example.noise = 'row' and"
+    " example.each_row every row carries its own"
+)
+CLEAN_POISSON_ROWS = (
+    "the noise is drawn on a batch's sum, so the rows in memory are clean; example.each_row, which noises every row, is"
+    " for batches of fixed size and not for Poisson batches"
+)
 PAST_THE_SERVER = (
     "the clients' own reports of their norms choose the next clipping bound and do not pass through the server's noise"
 )
@@ -198,11 +206,15 @@ def _example(declaration: Declaration, view: View) -> Counted | Unprotected:
         return Unprotected("σ = 0: gradients are clipped, but no noise is added")
     if view is not View.ON_DEVICE:
         return sum_steps(declaration)
-    if declaration.row_std == 0:
-        return Unprotected("noise is added once per batch, so single examples' gradients are seen without any")
+    bare = clean_rows(declaration)
+    return row_steps(declaration) if bare is None else Unprotected(bare)
+
+
+def clean_rows(declaration: Declaration) -> str | None:
+    """Why single examples' gradients lie in memory without noise although noise is added; None where they carry it."""
     if declaration.sampling.kind == "poisson":
-        return Unprotected("the noise of a Poisson batch is drawn on its sum, and how many rows it has would show")
-    return row_steps(declaration)
+        return CLEAN_POISSON_ROWS
+    return CLEAN_ROWS if declaration.row_std == 0 else None
 
 
 def _group(declaration: Declaration, records: int, view: View) -> Counted | Unprotected:

@@ -31,8 +31,8 @@ FORWARD_SLICE = 100
 WIDE_CHANNELS = 16
 """Networks with a convolution of so many input channels are faster channels-last, narrower ones slower (measured)."""
 
-GENERAL_CHUNK_FLOATS = 8_000_000
-"""Per-example gradients that the general path may hold at a time."""
+CHUNK_FLOATS = 8_000_000
+"""Per-example gradients that may be held at a time, where single ones are formed: on the general path, or for noise."""
 
 GENERAL_TILE = 16
 """Clients side by side on the general path: most of the gain, little waste on small cohorts."""
@@ -101,10 +101,11 @@ class Engine:
         """How to cut a cohort into chunks."""
         method, sizes = self.job.method, self.job.sites.sizes
         slots = method.batch.slots(max(sizes))
+        memory = max(CHUNK_FLOATS // (slots * self.gradients.layout.size), 1)
         if isinstance(self.gradients, Fused):
-            return Chunking(tile=1, clients=self.gradients.recommended_clients(slots))
+            clients = self.gradients.recommended_clients(slots)
+            return Chunking(tile=1, clients=min(clients, memory) if method.noises_rows else clients)
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
-        memory = GENERAL_CHUNK_FLOATS // (slots * self.gradients.layout.size)
         tile = max(min(memory, GENERAL_TILE, expected), 1)
         return Chunking(tile=tile, clients=tile)
 

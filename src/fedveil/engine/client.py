@@ -108,10 +108,11 @@ def local_work(
     def summed(step: int, parameters: Tensor) -> Sums:
         addresses = [Address(broadcast.round, client, step) for client in clients]
         seeds = _seeds(gradients, streams, addresses)
-        if taps.wants(View.ON_DEVICE) and step in taps.steps:
+        tapped = taps.wants(View.ON_DEVICE) and step in taps.steps
+        if tapped or (sanitiser is not None and sanitiser.noises_rows):
             batch = sites.batch(replace(draws, order=None), step, seeds)  # whoever looks knows rows by their place
-            rows, sums = _tapped_step(gradients, parameters, batch, sanitiser, noise, addresses)
-            for k, client in enumerate(clients):
+            rows, sums = _step_by_rows(gradients, parameters, batch, sanitiser, noise, addresses)
+            for k, client in enumerate(clients) if tapped else ():
                 began, seen = parameters[k].clone(), rows[k].clone()
                 observations[k].append(Observation(View.ON_DEVICE, broadcast.round, client, step, began, seen))
             return sums
@@ -205,20 +206,14 @@ def local_steps(
     return parameters, Measured(losses / records, norms / records, rejected)
 
 
-def check_taps(method: Method, taps: Taps) -> None:
-    """Refuse a view that the method cannot show honestly."""
+def check_taps(taps: Taps) -> None:
+    """Refuse a view that is not one of a client's work."""
     unseen = taps.views.difference(CLIENTS_WORK)
     if unseen:
         raise FedveilError(f"views: {', '.join(sorted(unseen))} is not a view of a client's work")
-    noisy_rows = method.example is not None and method.example.noise == "row"
-    if taps.wants(View.ON_DEVICE) and noisy_rows and method.batch.kind == "poisson":
-        raise FedveilError(
-            "views: on_device rows with noise of their own exist only for batches of fixed size;"
-            " a Poisson batch's noise is drawn on the sum for the declared size"
-        )
 
 
-def _tapped_step(
+def _step_by_rows(
     gradients: Gradients,
     parameters: Tensor,
     batch: Batch,
@@ -226,7 +221,10 @@ def _tapped_step(
     noise: NoiseSource,
     addresses: list[Address],
 ) -> tuple[Tensor, Sums]:
-    """A step whose rows somebody looks at: the rows as the device holds them `[K, B, P]`, and their (noisy) sum."""
+    """A step whose rows are looked at or noised: the rows as the device holds them `[K, B, P]`, and their (noisy) sum.
+
+    Rows carry noise only where each gets its own; else they are clipped, and the noise is drawn on their sum.
+    """
     raw = gradients.rows(parameters, batch)
     if sanitiser is None:
         return raw.rows, sum_rows(raw, None, gradients.layout)

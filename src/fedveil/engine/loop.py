@@ -104,7 +104,7 @@ def rounds(
     Raises when a round's receipts do not match the method's declaration, before the round is handed out.
     """
     method.check(population)
-    check_taps(method, taps)
+    check_taps(taps)
     admission = admission or Limited([0] * population.clients, method.cohort.most)
     noise, memory, cohorts = NoiseSource(streams), NoiseMemory(), CohortMemory(population.clients)
     if (personal is None) != isinstance(method.personal, Shared):

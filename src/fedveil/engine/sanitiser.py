@@ -81,12 +81,13 @@ class Sanitiser:
         sums = self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
         self._witness.after(seen, sums, grid_width(self._mechanism.row_std))
         self._bounded &= rows_confirmed(before, rows, self._declared.row_std)
-        self._draws += rows.shape[1] * rows.shape[2]
+        self._draws += rows.shape[1] * rows.shape[2] if self._mechanism.sigma > 0 else 0
         return sums
 
     @property
     def noises_rows(self) -> bool:
-        return self._mechanism.noise == "row"
+        """Whether every row gets its own noise, before the rows are added up."""
+        return self._mechanism.each_row
 
     def follow(self, start: Tensor, parameters: Tensor, rate: float) -> None:
         """Look at the parameters `[K, P]` that training from `start` led to: they must follow from the noisy sums."""

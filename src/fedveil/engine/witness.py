@@ -13,6 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
 from fedveil.engine.chance import as_declared, shares_as_declared
 from fedveil.engine.noise_memory import NoiseMemory
@@ -25,7 +26,7 @@ LOOKED_AT = 60
 """Coordinates that are looked at in every step, at equal distances: noise that is repeated after a half, a third, a
 quarter or a fifth of the vector shows."""
 
-LAYERS, OF_EACH_LAYER = 8, 4
+LAYERS_LOOKED_AT, OF_EACH_LAYER = 8, 4
 """And the first ones of the first layers: noise that begins anew with every layer shows."""
 
 PARTS = 4
@@ -161,8 +162,9 @@ class Witness:
 
 def rows_confirmed(before: Tensor, rows: Tensor, std: float) -> bool:
     """Whether each of the rows `[K, B, P]` carries noise of its own, of the declared size."""
-    squares = (rows.double() - before).square().mean(dim=-1).flatten().tolist()
-    return all(as_declared(mean, std, rows.shape[-1]) for mean in squares)
+    size = rows.shape[-1]
+    squares = (lengths(rows - before).double().square() / size).flatten().tolist()
+    return all(as_declared(mean, std, size) for mean in squares)
 
 
 def within_bound(norms: Tensor, factors: Tensor, sensitivity: float) -> bool:
@@ -206,6 +208,6 @@ def looked_at(layout: Layout) -> Tensor:
     """The coordinates that are looked at in every step."""
     count = min(LOOKED_AT, layout.size)
     places = {k * layout.size // count for k in range(count)}
-    for part in layout.group_slices[:LAYERS]:
+    for part in layout.group_slices[:LAYERS_LOOKED_AT]:
         places.update(range(part.start, min(part.start + OF_EACH_LAYER, part.stop)))
     return torch.tensor(sorted(places))

@@ -1,6 +1,7 @@
 """Ledgers of formats 1 and 2: rows in tables, not chained. They are read, and nothing is added to them.
 
-Format 1 (fedveil 0.1) kept one row for both a charge and its receipt, format 2 one for each.
+Format 1 (fedveil 0.1) kept one row for both a charge and its receipt, format 2 one for each. Both declared the noise of
+rows (`row_std`) although runs drew that of their sum and left the rows in memory clean. So it is read as 0.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Set
+from dataclasses import replace
 
 from fedveil.core.types import Charge, Receipt
 from fedveil.ledger.entries import LedgerContent, LedgerRound, read_declaration
@@ -18,7 +20,7 @@ def read_older(database: sqlite3.Connection, tables: Set[str]) -> LedgerContent:
     """What such a ledger holds; ValueError for rows that belong to no round or have no declaration."""
     first_format = "charges" not in tables
     known = {
-        number: read_declaration(json.loads(text))
+        number: replace(read_declaration(json.loads(text)), row_std=0.0)
         for number, text in database.execute("SELECT id, declaration FROM declarations NOT INDEXED")
     }
     rounds = database.execute("SELECT id, round, attempt, cohort FROM rounds NOT INDEXED ORDER BY id").fetchall()

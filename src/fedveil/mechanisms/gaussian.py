@@ -25,9 +25,13 @@ class Gaussian:
     Guarantee: one step is a Gaussian mechanism with noise multiplier z = sum_std / S for one row added to or removed
     from the sum, where S is the clip's sensitivity (`Clip.sensitivity`) and sum_std is
 
-    - `noise="sum"`: σ·C, one draw on the sum; no single row is protected by itself (`on_device` sees it clean);
-    - `noise="row"`: σ·C·sqrt(B), because each of the declared B rows carries N(0, σ²C²) (Fed-CDP, Algorithm 2,
-      line 14). Where nobody looks at single rows the sum's noise is drawn once, which has the same distribution.
+    - `noise="sum"`: σ·C, one draw on the sum;
+    - `noise="row"`: σ·C·sqrt(B), that of B rows with N(0, σ²C²) each (Fed-CDP, Algorithm 2, line 14). It is drawn
+      once, on the sum, which has the same distribution.
+
+    In both cases the rows in the device's memory are clean, and `on_device` sees them so. With `each_row` (which needs
+    `noise="row"`) every one of the declared B rows gets its own N(0, σ²C²): a row by itself is then a Gaussian
+    mechanism with z = σC / S, and the sum of the rows has the same noise as before.
 
     B is the *declared* number of rows, a public constant; the realised number enters nowhere. σ = 0 clips only and
     guarantees nothing. `course` makes σ_t = σ·course(t) follow a public schedule. Where the bound follows the norms, z
@@ -39,12 +43,15 @@ class Gaussian:
     noise: str = "sum"
     unit: Unit = Unit.RECORD
     course: Schedule = field(default_factory=lambda: Constant(1.0))
+    each_row: bool = False  # every row in the device's memory carries its own noise, drawn by itself
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "course", schedule(self.course))
         not_negative("sigma", self.sigma)
         within("sigma", self.sigma, 0, 1e6)
         one_of("noise", self.noise, ("row", "sum"))
+        if self.each_row and self.noise != "row":
+            raise FieldError("each_row", "noises every row by itself, so it needs noise = 'row'")
         if self.clip.adaptive is not None:
             if self.clip.by != "flat" or self.noise != "sum":
                 raise FieldError("clip.bound", "follows the norms only for flat clipping with noise on the sum")
@@ -63,6 +70,7 @@ class Gaussian:
         return GaussianRound(
             clip=self.clip,
             noise=self.noise,
+            each_row=self.each_row,
             unit=self.unit,
             bound=self.clip.at(round, rounds, current),
             sigma=sigma if reporter is None or sigma == 0 else reporter.share_of(sigma),
@@ -76,6 +84,7 @@ class GaussianRound:
 
     clip: Clip
     noise: str
+    each_row: bool
     unit: Unit
     bound: float
     sigma: float
@@ -83,8 +92,8 @@ class GaussianRound:
 
     @property
     def row_std(self) -> float:
-        """Noise on one row as the `on_device` view sees it."""
-        return self.sigma * self.bound if self.noise == "row" else 0.0
+        """Noise on one row as the `on_device` view sees it: none where it is drawn on the sum."""
+        return self.sigma * self.bound if self.each_row else 0.0
 
     def sum_std(self, rows: float) -> float:
         """Noise on the sum of a declared number of rows."""

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from fedveil.config.convert import unstructure
-from fedveil.config.merge import difference
+from fedveil.config.merge import difference, without
 from fedveil.config.spec import DataSpec, ModelSpec, Spec, resolve
 from fedveil.core.errors import ArgumentError
 from fedveil.data.known_sets import encoding_of
@@ -81,9 +81,13 @@ def run_name(spec: Spec) -> str:
 
 def digest(spec: Spec, **more: Any) -> str:
     """A few letters that tell trainings apart: by what they set other than by default, and by how features are made."""
-    table = {**spec.to_dict(), **unstructure(spec.method), "seed": "none"}  # with the noise a search begins with
+    method = unstructure(spec.method)  # with the noise a search begins with
+    for place, mechanism in spec.method.mechanisms.items():
+        if not mechanism.each_row:  # a key that is younger than runs which are kept
+            method[place] = without(method[place], "each_row")
     encoding = encoding_of(spec.data.name)
-    changed = difference(table, _plain()) | ({"encoding": encoding} if encoding else {}) | more
+    changed = difference({**spec.to_dict(), **method, "seed": "none"}, _plain())
+    changed |= ({"encoding": encoding} if encoding else {}) | more
     return hashlib.sha256(json.dumps(changed, sort_keys=True, default=str).encode()).hexdigest()[:10]
 
 

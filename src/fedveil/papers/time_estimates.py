@@ -43,10 +43,10 @@ def _training(spec: Spec) -> float:
 def _leak(work: Leak) -> float:
     """Noise stops an attack at once, and one clean record is found after a few iterations."""
     spec = resolve(work.source, work.overrides)
-    noisy = [place for place in spec.method.mechanisms if place != "server"]
-    if "example" in noisy or ("upload" in noisy and work.view is not View.ON_DEVICE):
+    method, on_device = spec.method, work.view is View.ON_DEVICE
+    if method.noises_rows or (not on_device and (method.example or method.upload)):
         return START
-    records = 1 if work.view is View.ON_DEVICE else spec.method.batch.declared(spec.data.records or 1)
+    records = 1 if on_device else spec.method.batch.declared(spec.data.records or 1)
     victims, iterations = work.options.get("victims", 100), work.options.get("iterations", 300)
     hundreds = float(victims * min(iterations, 20 if records == 1 else iterations) / 100)
     cost = known_set(spec.data.name).costs.attack_seconds

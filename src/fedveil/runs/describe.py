@@ -8,8 +8,9 @@ from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.parts.cohorts import Everyone, FixedSize
 
+EACH_ROW = "on each example's gradient by itself, on the client"
 NOISED = {
-    ("example", "row"): "on each example's gradient, on the client",
+    ("example", "row"): "for every example of a batch, on their sum of gradients, on the client",
     ("example", "sum"): "once on each batch's sum of gradients, on the client",
     ("upload", "sum"): "on each finished update, on the client",
     ("server", "row"): "for every update of the round, on their sum, at the server",
@@ -40,7 +41,7 @@ def clip_words(spec: Spec) -> list[str]:
     sentences = []
     for place, mechanism in spec.method.mechanisms.items():
         thing = "example's gradient" if place == "example" else "update"
-        where = NOISED[place, mechanism.noise]
+        where = EACH_ROW if mechanism.each_row else NOISED[place, mechanism.noise]
         noise = f"noise of σ = {mechanism.sigma:.4g} times that, {where}" if mechanism.sigma else "no noise"
         sentences.append(f"Every {thing} is clipped at {_bound(mechanism, spec.method.rounds)}; {noise}.")
     return sentences or ["Nothing is clipped and no noise is added."]

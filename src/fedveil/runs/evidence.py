@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.attacks.inversion.reconstruction_pictures import Tile
+from fedveil.config.spec import resolve
 from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, write_whole
 from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
+from fedveil.core.types import View
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts, Theft
 from fedveil.runs.files import RunFiles
 
@@ -96,4 +98,15 @@ def _read(run: RunFiles, path: Path) -> dict[str, Any]:
     table = run.read_json(path)
     if table.get("spec") != text_digest(run.read_spec()):
         raise FedveilError(f"{path}: found out about another spec than this run's; remove it")
+    if table.get("view") == View.ON_DEVICE and _saw_noise(table) and not resolve(run.spec).method.noises_rows:
+        raise FedveilError(f"{path}: speaks of rows with noise, and this run's rows are clean; remove it and repeat it")
     return table
+
+
+def _saw_noise(table: Mapping[str, Any]) -> bool:
+    """Whether an attack met noise, or an audit took it for granted.
+
+    In runs of formats 1 and 2 rows got noise of their own whenever somebody looked at them, and only then.
+    """
+    facts = table.get("facts")
+    return bool(facts["noise_std"] if isinstance(facts, Mapping) else table.get("promised"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from fedveil.accounting.exposure import CLEAN_ROWS
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Unit, View
+from fedveil.method import Method
 
 NUMBERS_OF_A_RESULT = (
     "accuracy", "loss", "rounds", "seconds", "receipts", "rejected", "own_accuracy", "personal_accuracy", "sent_bytes",
@@ -22,6 +25,27 @@ LARGEST_LOSS_OF_A_MODEL = 1e4
 def has_diverged(loss: float) -> bool:
     """Whether a mean loss is not a number, or so large that the training must have left all bounds."""
     return not loss <= LARGEST_LOSS_OF_A_MODEL
+
+
+def executed_cells(cells: Iterable[Guarantee], method: Method) -> tuple[Guarantee, ...]:
+    """Cells that a run kept, as far as it did what they say.
+
+    Runs of formats 1 and 2 kept a finite ε against `on_device` although their rows were clean in memory.
+    """
+    return tuple(
+        cell
+        if method.noises_rows or cell.view is not View.ON_DEVICE or cell.epsilon == 0
+        else replace(
+            cell,
+            epsilon=math.inf,
+            accountant="none",
+            composition="none",
+            reason=cell.reason or CLEAN_ROWS,
+            secondary=(),
+            together=None,
+        )
+        for cell in cells
+    )
 
 
 @dataclass(frozen=True)
@@ -60,9 +84,9 @@ class Result:
         return table | {"run": str(self.run), "guarantees": [cell.to_dict() for cell in self.guarantees]}
 
     @staticmethod
-    def from_dict(table: Mapping[str, Any], run: Path) -> Result:
-        """What `to_dict` made; KeyError, TypeError or ValueError for anything else."""
-        cells = tuple(Guarantee.from_dict(cell) for cell in table["guarantees"])
+    def from_dict(table: Mapping[str, Any], run: Path, method: Method) -> Result:
+        """What `to_dict` made of a run of a method; KeyError, TypeError or ValueError for anything else."""
+        cells = executed_cells((Guarantee.from_dict(cell) for cell in table["guarantees"]), method)
         known = {key: value for key, value in table.items() if key != "diverged"}
         result = Result(**{**known, "run": run, "guarantees": cells})
         for name in NUMBERS_OF_A_RESULT:

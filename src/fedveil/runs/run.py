@@ -201,17 +201,17 @@ def _evaluated(prepared: Prepared, evaluation: Evaluation, personal: PersonalMod
 
 def _stored_result(files: RunFiles, dataset: Dataset | None) -> Result:
     """What a finished run said at its end, if it is still the run that it was."""
+    spec = resolve(files.spec)
     if files.ledger.is_file():
-        spec = resolve(files.spec)
         with opened_ledger(files) as ledger:
             read_book(files, ledger, spec, read_context(spec, files.read_json(files.manifest).get("terms")))
         if dataset is not None:
             check_records(files, dataset)
     again = ""
     if any(files.checkpoints.glob("round-*.safetensors")):
-        again = f"; remove it, and it is made again from the last round: {_resume_words(resolve(files.spec), files)}"
+        again = f"; remove it, and it is made again from the last round: {_resume_words(spec, files)}"
     try:
-        return Result.from_dict(files.read_result(), files.directory)
+        return Result.from_dict(files.read_result(), files.directory, spec.method)
     except (KeyError, TypeError, ValueError):
         raise FedveilError(f"{files.result}: not a result of this version{again}") from None
     except FedveilError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from fedveil.accounting.exposure import clean_rows
 from fedveil.attacks.inversion import reconstruction_pictures as pictures
 from fedveil.attacks.inversion.differentiable import differentiable
 from fedveil.attacks.inversion.invert import PRESETS, Inversion, Reconstruction, invert
@@ -134,6 +135,8 @@ def attack(
     clients = choose_victims(scene, victims, generator)
     stolen, truth = steal(scene, Broadcast(state.round, state.parameters, state.bound), clients, view, looks)
     candidates = _candidates(attack, changes or {}, stolen)
+    for line in _bare(stolen):
+        note(line)
     tries: dict[str, list[_Try]] = {}
     for name, composition in candidates.items():
         note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
@@ -260,6 +263,14 @@ def scene_of(prepared: Prepared) -> AttackScene:
     """The engine, the records and the differentiable model, in one process."""
     gradients = differentiable(prepared.model, prepared.dataset.input_shape)
     return AttackScene(Engine(prepared.job), gradients, prepared.dataset.classes)
+
+
+def _bare(stolen: Stolen) -> list[str]:
+    """That rows are seen without the noise that the method adds after them, and what to set against it."""
+    if stolen.view is not View.ON_DEVICE:
+        return []
+    noisy = [one for one in stolen.facts.declared if one.place == "example" and one.sum_std > 0]
+    return [f"on_device: {reason}" for reason in map(clean_rows, noisy) if reason is not None]
 
 
 def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[str, Inversion]:

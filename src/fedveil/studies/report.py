@@ -20,6 +20,7 @@ from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
 from fedveil.core.openness import OWN_TESTS
 from fedveil.core.types import TableCell, Unit, View
+from fedveil.core.verdicts import Verdict
 from fedveil.data.known_sets import SETS
 from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
@@ -32,7 +33,7 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
 from fedveil.runs.read import Reading, read_run
-from fedveil.runs.result import has_diverged
+from fedveil.runs.result import executed_cells, has_diverged
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
 
@@ -153,7 +154,7 @@ def _check_releasable(
         raise ArgumentError("for_release", f"{name}: what is guaranteed can't be checked ({why})")
     if failed_audits:
         raise ArgumentError("for_release", f"{name}: an audit may have broken the promise ({failed_audits[0]})")
-    if not all(audit.holds for audit in audits):
+    if any(audit.verdict is Verdict.CONTRADICTED for audit in audits):
         raise ArgumentError(
             "for_release", f"{name}: an audit broke the promise, so there is nothing to release it with"
         )
@@ -214,7 +215,7 @@ def _stored_cells(read: Reading) -> tuple[Guarantee, ...] | None:
     if not isinstance(stored, list) or not stored or read.context is not None:
         return None
     try:
-        cells = tuple(Guarantee.from_dict(cell) for cell in stored)
+        cells = executed_cells((Guarantee.from_dict(cell) for cell in stored), read.spec.method)
     except (KeyError, TypeError, ValueError):
         read.problems.append("result.json: what was spent can't be read")
         return None

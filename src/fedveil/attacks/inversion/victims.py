@@ -13,7 +13,7 @@ from fedveil.core.errors import ArgumentError
 from fedveil.core.types import CLIENTS_WORK, Declaration, Observation, Taps, View
 from fedveil.data.dataset import to_float
 from fedveil.engine.batched import Engine
-from fedveil.engine.client import Broadcast, check_taps
+from fedveil.engine.client import Broadcast
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.job import Job
 from fedveil.engine.sites import Draws, Sites
@@ -129,7 +129,6 @@ def steal(
     """
     if view not in CLIENTS_WORK:
         raise ArgumentError("view", f"{view} shows no client's work; there are {', '.join(CLIENTS_WORK)}")
-    check_taps(scene.job.method, Taps(frozenset({view})))
     draws = scene.job.sites.draw(scene.job.method, broadcast.round, clients, scene.job.streams)
     facts = _facts(scene, broadcast, draws, view)
     if view is not View.ON_DEVICE:
