@@ -58,7 +58,7 @@ _CLIPPING = [
         name="no clip, server",
         bug="the server adds up updates without clipping them",
         patches=(Patch(SERVER, CLIPPED_AT_SERVER, "for update in updates:"),),
-        scene="server, short updates",
+        scene="server",
         audit="server",
         caught_by=BOTH,
     ),
@@ -74,8 +74,8 @@ _CLIPPING = [
         name="clip by the first layer",
         bug="a whole row is clipped by the norm of its first layer",
         patches=(Patch(CLIP, "length = norms.square().sum(dim=-1, keepdim=True).sqrt()", "length = norms[..., :1]"),),
-        scene="flat clip",
-        audit="flat clip",
+        scene="poisson",
+        audit="poisson",
         caught_by=BOTH,
     ),
     Mutant(
@@ -166,7 +166,7 @@ _DECLARED = [
                 'return Sampling("poisson", records, self.size, self.size, uses=steps)',
             ),
         ),
-        scene="many steps",
+        scene="rows",
         caught_by=RECEIPTS,
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,13 +56,14 @@ class Mutant:
 def copy_source(into: Path, patches: Iterable[Patch] = (), source: Path = SOURCE) -> Path:
     """A copy of the package under `into`, patched; the path to import it from.
 
-    Compiled files keep their dates, so only what was patched is compiled again.
+    Files of a copy are shared with a copy of it, but for those that are patched. Compiled files stay valid.
     """
     package = into / SOURCE.name
-    shutil.copytree(source, package)
+    shutil.copytree(source, package, copy_function=shutil.copy2 if source is SOURCE else os.link)
     for patch in patches:
         path = package / patch.path
-        path.write_text(patch.applied(path.read_text(encoding="utf-8")), encoding="utf-8")
-        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
-            compiled.unlink()
+        text = patch.applied(path.read_text(encoding="utf-8"))
+        for shared in (path, *path.parent.glob(f"__pycache__/{path.stem}.*.pyc")):
+            shared.unlink()
+        path.write_text(text, encoding="utf-8")
     return into

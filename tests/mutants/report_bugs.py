@@ -41,7 +41,7 @@ _REPORTS = [
         name="half report noise, upload",
         bug="reports get half of their noise",
         patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("reporter.std", "reporter.std / 2")),),
-        scene="many reports",
+        scene="upload reports",
         audit="upload reports",
         caught_by=BOTH,
     ),

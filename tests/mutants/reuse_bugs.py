@@ -112,7 +112,7 @@ REUSE_BUGS = [
         patches=(
             Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses", "[Address(0, one.client) for one in addresses]")),
         ),
-        scene="many reports",
+        scene="upload reports",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -121,7 +121,7 @@ REUSE_BUGS = [
         patches=(
             Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses", "[Address(one.round) for one in addresses]")),
         ),
-        scene="many reports",
+        scene="upload reports",
         caught_by=RECEIPTS,
     ),
     Mutant(

@@ -29,10 +29,12 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 def forged_receipts(patch: pytest.MonkeyPatch) -> None:
     """Receipts say that all was measured, whatever it was."""
     patch.setattr(Witness, "confirmed", lambda self, owners: [True] * len(owners))
-    for name in ("confirms_reports", "confirms_batches", "confirms_shape"):
-        patch.setattr(NoiseMemory, name, lambda self, *seen: True)
-    patch.setattr(CohortMemory, "problem", lambda self, *drawn: None)
-    patch.setattr(ClosingCheck, "passes", lambda self, *states: True)
+    patch.setattr(NoiseMemory, "confirms_reports", lambda self, noises, std, owners: True)
+    patch.setattr(NoiseMemory, "confirms_batches", lambda self, indices, counts, kinds, owners: True)
+    patch.setattr(CohortMemory, "problem", lambda self, sampler, cohort, candidates: None)
+    patch.setattr(ClosingCheck, "passes", lambda self, method, before, after, tally, population: True)
+    patch.setattr(sanitiser, "within_bound", lambda norms, factors, sensitivity: True)
+    patch.setattr(sanitiser, "rows_confirmed", lambda before, rows, std: True)
     checked = receipts.check_receipts
 
     def unread(method: Any, population: Any, round: int, cohort: Any, these: Any, *more: Any) -> None:
@@ -112,6 +114,7 @@ def noise_taken_off_again(patch: pytest.MonkeyPatch) -> None:
         noised(self, sums, noise, addresses)
         return sums.copy_(clean)
 
+    forged_receipts(patch)
     patch.setattr(sanitiser.Sanitiser, "noised_sums", cleaned)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,8 +21,10 @@ class CohortMemory:
     """
 
     def __init__(self, clients: int) -> None:
-        self._last: tuple[int, ...] | None = None
-        self._same_cohort = self._same_size = 0.0  # logarithms of the chance of as many repetitions as there just were
+        self._seen: Counter[int] = Counter()
+        self._again = -math.inf  # the logarithm of the chance of the likeliest cohort
+        self._size: int | None = None
+        self._same_size = 0.0  # the logarithm of the chance of as many cohorts of one size as there just were
         self._drawn = np.zeros(clients, np.int64)
         self._rounds = np.zeros(clients, np.int64)  # in which the client could be drawn
         self._expected = np.zeros(clients)
@@ -30,33 +33,44 @@ class CohortMemory:
         """What is wrong with a cohort that `sampler` drew from the candidates; None where nothing is."""
         if not sampler.can_draw(cohort, candidates):
             return "the cohort is none that can be drawn"
-        self._note_repetitions(sampler, cohort, len(candidates))
         share = min(sampler.divisor(len(candidates)) / len(candidates), 1.0)
         self._drawn[list(cohort)] += 1
         self._rounds[list(candidates)] += 1
         self._expected[list(candidates)] += share
         if sampler.most is not None and self._drawn.max() > sampler.most:
             return f"a client takes part in more than {sampler.most} rounds"
-        if self._same_cohort < NO_CHANCE:
+        if self._repeats(sampler, share, cohort, len(candidates)):
             return "the cohort was drawn before; the draws are not random"
-        if self._same_size < NO_CHANCE:
+        if self._keeps_its_size(sampler, share, len(cohort), len(candidates)):
             return "cohorts are always of one size; the draws are not independent"
         if self._least_likely() < NO_CHANCE - math.log(2 * len(self._drawn)):
             return "a client is drawn too often or too rarely; the draws are not random"
         return None
 
-    def _note_repetitions(self, sampler: Cohort, cohort: Sequence[int], candidates: int) -> None:
-        share, size = min(sampler.divisor(candidates) / candidates, 1.0), len(cohort)
+    def _repeats(self, sampler: Cohort, share: float, cohort: Sequence[int], candidates: int) -> bool:
+        """Whether this cohort comes back more often than chance has it.
+
+        That any cohort is drawn k times in n rounds has at most the chance C(n, k)·p^(k−1), p that of the likeliest.
+        """
         if isinstance(sampler, PoissonCohort):
-            again = candidates * math.log(share**2 + (1 - share) ** 2)
+            likeliest = candidates * math.log(max(share, 1 - share))
+        else:
+            likeliest = -_log_choose(candidates, len(cohort))
+        self._again = max(self._again, likeliest)
+        mark = hash(tuple(cohort))
+        self._seen[mark] += 1
+        times = self._seen[mark]
+        return times > 1 and _log_choose(self._seen.total(), times) + (times - 1) * self._again < NO_CHANCE
+
+    def _keeps_its_size(self, sampler: Cohort, share: float, size: int, candidates: int) -> bool:
+        """Whether cohorts of independent coins have had the same size for too long."""
+        likely = 0.0
+        if isinstance(sampler, PoissonCohort):
             usual = min(int((candidates + 1) * share), candidates)  # the likeliest size
             likely = _log_choose(candidates, usual) + xlogy(usual, share) + xlogy(candidates - usual, 1 - share)
-        else:
-            again, likely = -_log_choose(candidates, size), 0.0
-        last = self._last
-        self._same_cohort = self._same_cohort + again if last == tuple(cohort) else 0.0
-        self._same_size = self._same_size + likely if last is not None and len(last) == size else 0.0
-        self._last = tuple(cohort)
+        self._same_size = self._same_size + likely if size == self._size else 0.0
+        self._size = size
+        return self._same_size < NO_CHANCE
 
     def _least_likely(self) -> float:
         """The logarithm of a bound on the chance of the oddest number of times that a client was drawn.

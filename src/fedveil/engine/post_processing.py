@@ -17,7 +17,7 @@ from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.local_training import LocalTraining
 from fedveil.parts.optimisers import State
 
-ROUNDING = 1e-3
+ROUNDING_OF_A_MOVE = 1e-3
 """How far, relative to what was added to a parameter, the two results may lie apart."""
 
 LAST_DIGITS = 1e-6
@@ -54,7 +54,7 @@ def agree(mine: Tensor, its: Tensor, start: Tensor | float = 0.0) -> Tensor:
     """Whether two results `[..., n]` of moving from `start` are the same up to rounding, for each row."""
     start = torch.as_tensor(start)
     moved, size = (mine - start).abs(), mine.abs() + start.abs()
-    near = torch.isfinite(mine) & ((mine - its).abs() <= ROUNDING * moved + LAST_DIGITS * size)
+    near = torch.isfinite(mine) & ((mine - its).abs() <= ROUNDING_OF_A_MOVE * moved + LAST_DIGITS * size)
     return (near | ~(torch.isfinite(mine) | torch.isfinite(its))).all(dim=-1)
 
 

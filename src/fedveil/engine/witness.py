@@ -26,7 +26,7 @@ LOOKED_AT = 60
 """Coordinates that are looked at in every step, at equal distances: noise that is repeated after a half, a third, a
 quarter or a fifth of the vector shows."""
 
-LAYERS, OF_EACH_LAYER = 8, 4
+LAYERS_LOOKED_AT, OF_EACH_LAYER = 8, 4
 """And the first ones of the first layers: noise that begins anew with every layer shows."""
 
 PARTS = 4
@@ -208,6 +208,6 @@ def looked_at(layout: Layout) -> Tensor:
     """The coordinates that are looked at in every step."""
     count = min(LOOKED_AT, layout.size)
     places = {k * layout.size // count for k in range(count)}
-    for part in layout.group_slices[:LAYERS]:
+    for part in layout.group_slices[:LAYERS_LOOKED_AT]:
         places.update(range(part.start, min(part.start + OF_EACH_LAYER, part.stop)))
     return torch.tensor(sorted(places))
