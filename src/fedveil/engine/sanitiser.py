@@ -50,7 +50,7 @@ class Sanitiser:
         self._witness = Witness(layout, self._declared.sum_std, round=round, steps=draws.steps, memory=memory)
         # Whether no sum and no row was longer than the clip allows, and batches were drawn as declared.
         self._bounded = memory.confirms_batches(
-            draws.indices, draws.counts, [each.sampling for each in declared], [(client, round) for client in clients]
+            draws.positions, draws.counts, [each.sampling for each in declared], [(client, round) for client in clients]
         )
 
     def _declare(self, held: int, steps: int) -> Declaration:
