@@ -28,7 +28,7 @@ LIBRARY = [path for path in MODULES if "cli" not in path.relative_to(SOURCE).par
 SAY_NOTHING = {"terms", "described", "course", "layers", "several", "findings", "powers", "about", "bench", "settle"}
 """File names that do not tell a stranger what is in the file."""
 
-NO_PACKAGE = {"equivalence", "faults", "support"}
+NO_PACKAGE = {"equivalence", "faults", "mutants", "support"}
 """Folders of tests that belong to no single package: of several implementations of one thing, and what tests share."""
 
 REPLACES_FILES = {

@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
+from planted import no_clip
 
 from fedveil.cli import main
-from fedveil.mechanisms.clip import Clip
 
 SMALL = ["--set", "data.name=cancer", "--set", "data.records=20", "--set", "local.steps=5", "--seed", "1"]
 
@@ -38,19 +36,22 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
 def test_json_is_one_object_with_the_bound_beside_what_is_verified(call: Any, tmp_path: Path) -> None:
     rows = ["--view", "on_device", "--set", "example.each_row=true"]
     code, out, _ = call("fed-cdp", *SMALL, *rows, "--canaries", "60", "--json")
-    assert code == 0
-    told = json.loads(out)
+    assert code == 3
+    table = json.loads(out)
     asked = {"method": "fed-cdp", "unit": "record", "view": "on_device", "canaries": 60, "confidence": 0.95}
-    assert told | asked == told
-    assert told["delta"] == 1e-5
-    assert told["holds"]
-    assert told["epsilon_lower"] <= told["epsilon_verified"]
-    assert told["details"]["guesses"]
+    assert table | asked | {"verdict": "inconclusive", "rounds": 2} == table
+    assert table["delta"] == 1e-5
+    assert table["epsilon_lower"] <= table["epsilon_verified"]
+    assert table["epsilon_lower"] <= table["power"]["possible"]
+    assert 0 <= table["power"]["noise"] < 0.5
+    assert {check["kind"] for check in table["checks"]} >= {"noise-size", "noise-reuse", "sensitivity"}
+    assert not any(check["contradicts"] for check in table["checks"])
+    assert table["details"]["guesses"]
     assert not list(tmp_path.iterdir())  # an audit leaves nothing behind
 
 
 def test_the_words_say_that_nothing_was_promised(call: Any) -> None:
-    code, out, _ = call("fedavg", *SMALL, "--unit", "client")
+    code, out, _ = call("fedavg", *SMALL, "--unit", "client", "--rounds", "1")
     assert code == 0
     first, second = out.splitlines()
     assert "one client's records were used" in first
@@ -82,10 +83,7 @@ def test_errors_are_one_line(call: Any) -> None:
 
 
 def test_a_broken_promise_is_said_and_ends_with_1(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def untouched(self: Clip, norms: Tensor, bound: float) -> Tensor:
-        return torch.isfinite(norms).all(dim=-1, keepdim=True).to(norms.dtype).expand_as(norms)
-
-    monkeypatch.setattr(Clip, "factors", untouched)
+    no_clip(monkeypatch)
     code, out, _ = call("fed-cdp", *SMALL, "--set", "data.clients=200", "--confidence", "0.99995")
     assert code == 1
     assert "with confidence 0.99995," in out
@@ -97,8 +95,29 @@ def test_a_method_that_leaks_its_bound_is_not_said_to_be_within_what_is_proved_a
     code, out, _ = call(
         "geyer", *SMALL[:4], "--seed", "1", "--unit", "client", "--view", "released", "--canaries", "20"
     )
-    assert code == 0
+    assert code == 3
     assert "But it is NOT private as it stands: the clipping bound is read" in out
+
+
+EXACT = ["--set", "batch.kind=all", "--set", "local.steps=1", "--set", "example.noise=sum", "--seed", "1"]
+SEEN = ["--set", "data.name=cancer", "--set", "data.records=20", "--set", "data.clients=400", *EXACT]
+
+
+def test_what_could_be_seen_is_said_and_ends_with_0_if_it_is_enough_and_with_3_if_not(call: Any) -> None:
+    code, out, _ = call("fed-cdp", *SEEN, "--set", "example.sigma=1.5")
+    assert code == 0
+    _, verdict, compared = out.splitlines()
+    assert verdict.startswith("CONSISTENT with what is proved, ε ≤ ")
+    assert ": had the noise been less than 0." in verdict
+    assert "the guesses would have shown it with 95 % probability" in verdict
+    assert compared.startswith("Compared with what is declared: the noise has its size in ")
+    code, out, _ = call("fed-cdp", *SEEN, "--set", "example.sigma=1.5", "--canaries", "5")
+    assert code == 3
+    assert "INCONCLUSIVE: nothing contradicts what is proved" in out
+    assert "even that there is no noise at all" in out
+    code, out, _ = call("fed-cdp", *SEEN, "--set", "example.sigma=15")
+    assert code == 3
+    assert " canaries would show noise of half its size." in out
 
 
 MODEL = """

@@ -340,7 +340,7 @@ def test_a_run_whose_audit_cannot_be_read_is_not_released(call: Any, runs: Path,
     shutil.copytree(runs / "attacked", damaged)
     audits = damaged / "audits" / "001-record-server.json"
     told = json.loads(audits.read_text())
-    del told["holds"]
+    del told["verdict"]
     audits.write_text(json.dumps(told))
     code, _, err = call(str(damaged), "--for-release", "--out", str(tmp_path / "page.html"))
     assert code == 2
@@ -395,7 +395,9 @@ def test_for_release_a_name_tells_no_seed(call: Any, runs: Path, tmp_path: Path)
 def test_a_run_whose_audit_broke_the_promise_is_not_released(call: Any, runs: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(runs / "attacked", broken)
-    told = json.loads(next((broken / "audits").glob("*.json")).read_text()) | {"view": "released", "holds": False}
+    told = json.loads(next((broken / "audits").glob("*.json")).read_text())
+    told |= {"view": "released", "verdict": "contradicted"}
+    told["checks"][0]["chance"] = 0.0
     (broken / "audits" / "002-record-released.json").write_text(json.dumps(told))
     code, _, err = call(str(broken), "--for-release", "--out", str(tmp_path / "page.html"))
     assert code == 2

@@ -15,6 +15,7 @@ from fedveil.core.streams import Streams
 from fedveil.core.types import Population, Receipt, Unit
 from fedveil.engine.admission import Limited
 from fedveil.engine.client import Statistics, Upload
+from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.receipts import ReceiptMismatch, check_receipts
 from fedveil.engine.server import (
     CLIPPED_TOGETHER,
@@ -28,7 +29,6 @@ from fedveil.engine.server import (
     server_mechanism,
 )
 from fedveil.engine.updates import clipped, update_norms
-from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian

@@ -13,8 +13,8 @@ from scaled_noise import scale_noise
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Unit
+from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.updates import Sent, sanitised, update_norms
-from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.adaptive import Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian

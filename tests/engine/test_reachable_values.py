@@ -18,9 +18,9 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Streams
 from fedveil.core.types import Population, Unit
 from fedveil.engine.client import Statistics, Upload
+from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.server import ServerState, initial_state, open_tally, sanitise_sum
 from fedveil.engine.updates import sanitised
-from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.noise import NoiseSource, grid_width

@@ -1,4 +1,4 @@
-"""The membership audit: what holds passes, what is broken on purpose is caught."""
+"""The membership audit: what holds passes, what is broken on purpose is caught, and what cannot be told is said."""
 
 from __future__ import annotations
 
@@ -10,22 +10,30 @@ from typing import Any
 import pytest
 import torch
 from own_runtime import Noted, one_by_one
-from scaled_noise import scale_noise
-from torch import Tensor
+from planted import (
+    Plant,
+    changed_noise,
+    first_half_only,
+    no_clip,
+    no_report_noise,
+    sensitivity_of_one_layer,
+    shared,
+    times,
+    voids_count,
+)
 
+from fedveil.attacks.audit.promise import Excess
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
+from fedveil.core.verdicts import CheckKind, Verdict
 from fedveil.data.dataset import Dataset, Examples, from_tensors
-from fedveil.engine import sanitiser
-from fedveil.engine.witness import NoiseMemory, Witness
-from fedveil.mechanisms.clip import Clip
 from fedveil.runs.run import run
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.attack import attack
 from fedveil.studies.audit import audit
 from fedveil.studies.audit_result import Audit
 
-TRIALS = 1200
+TRIALS = 800
 
 SETTINGS: dict[str, Any] = {
     "data.name": "blobs",
@@ -39,38 +47,17 @@ SETTINGS: dict[str, Any] = {
     "local.steps": 1,
     "stop.rounds": 4,
 }
-RECORD = {"example.sigma": 1.7, "example.noise": "sum"}  # three layers: z = 1.7/sqrt(3), ε(1e-5) = 4.5
+RECORD = {"example.sigma": 1.7, "example.noise": "sum"}  # three layers: z = 1.7/sqrt(3), ε(1e-5) = 4.5 in a round
 CLIENT = {"upload.sigma": 1.7}
+QUANTILE = {"upload.clip.bound": {"kind": "quantile", "start": 1.0, "sigma": 5.0}, "upload.clip.by": "flat"}
 
 
 def audited(dataset: Dataset, method: str, overrides: dict[str, Any], **options: Any) -> Audit:
     return audit(method, SETTINGS | overrides, dataset=dataset, **{"seed": 1, "workers": 1, **options})
 
 
-@pytest.fixture
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Receipts say that the noise was measured, whatever it was."""
-    monkeypatch.setattr(Witness, "confirmed", lambda self, owners: [True] * len(owners))
-    monkeypatch.setattr(NoiseMemory, "confirms_reports", lambda self, noise, std: True)
-    monkeypatch.setattr(sanitiser, "rows_confirmed", lambda before, rows, std: True)
-
-
-@pytest.fixture
-def half_the_noise(monkeypatch: pytest.MonkeyPatch, unmeasured: None) -> None:
-    scale_noise(monkeypatch, 0.5)
-
-
-@pytest.fixture
-def no_clip(monkeypatch: pytest.MonkeyPatch) -> None:
-    def untouched(self: Clip, norms: Tensor, bound: float) -> Tensor:
-        return torch.isfinite(norms).all(dim=-1, keepdim=True).to(norms.dtype).expand_as(norms)
-
-    monkeypatch.setattr(Clip, "factors", untouched)
-
-
-@pytest.fixture
-def sensitivity_of_one_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Clip, "sensitivity", lambda self, bound, layers: bound)
+def contradicting(result: Audit) -> set[CheckKind]:
+    return {check.kind for check in result.checks if check.contradicts}
 
 
 INTACT = [
@@ -82,53 +69,140 @@ INTACT = [
 
 
 @pytest.mark.parametrize(("method", "settings", "unit", "view"), INTACT)
-def test_an_intact_method_passes_and_the_bound_is_a_good_part_of_what_is_verified(
+def test_an_intact_method_is_consistent_and_the_bound_is_a_good_part_of_what_is_verified(
     blobs: Dataset, method: str, settings: dict[str, Any], unit: Unit, view: View
 ) -> None:
-    found = audited(blobs, method, settings, unit=unit, view=view)
-    assert found.holds
-    assert found.gaussian is not None
-    assert 0.8 <= found.epsilon_lower <= found.verified.epsilon
-    assert 0.6 * found.verified.epsilon <= found.gaussian <= found.verified.epsilon
+    result = audited(blobs, method, settings, unit=unit, view=view)
+    assert result.verdict is Verdict.CONSISTENT
+    assert result.gaussian is not None
+    assert 0.8 <= result.epsilon_lower <= result.verified.epsilon
+    assert 0.6 * result.verified.epsilon <= result.gaussian <= result.verified.epsilon
+    assert result.power is not None
+    assert 0.6 < result.power.noise < 0.8
+    assert result.epsilon_lower <= result.power.possible
+    assert {CheckKind.NOISE_SIZE, CheckKind.NOISE_REUSE, CheckKind.SENSITIVITY} <= {c.kind for c in result.checks}
 
 
-@pytest.mark.usefixtures("half_the_noise")
 @pytest.mark.parametrize(("method", "settings", "unit", "view"), INTACT)
-def test_half_the_noise_is_caught(
-    blobs: Dataset, method: str, settings: dict[str, Any], unit: Unit, view: View
+def test_half_the_noise_is_shown_by_guesses(
+    blobs: Dataset, method: str, settings: dict[str, Any], unit: Unit, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = audited(blobs, method, settings, unit=unit, view=view)
-    assert not found.holds
-    assert found.gaussian is not None
-    assert found.gaussian > found.verified.epsilon
+    times(0.5)(monkeypatch)
+    result = audited(blobs, method, settings, unit=unit, view=view)
+    assert result.verdict is Verdict.CONTRADICTED
+    assert result.gaussian is not None
+    assert result.gaussian > result.verified.epsilon
+    assert result.refuted is not None
+    assert contradicting(result) == {CheckKind.NOISE_SIZE}
 
 
-@pytest.mark.usefixtures("half_the_noise")
-def test_half_the_noise_is_caught_without_believing_that_noise_is_gaussian(blobs: Dataset) -> None:
-    found = audited(blobs, "fed-cdp", RECORD | {"privacy.delta": 0.1})
-    assert found.epsilon_lower > found.verified.epsilon
+def test_noise_of_the_share_that_the_power_names_is_shown_by_guesses_about_as_often_as_it_says(
+    blobs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = RECORD | {"data.clients": 200}
+    power = audited(blobs, "fed-cdp", small).power
+    assert power is not None
+    times(power.noise)(monkeypatch)
+    shown = sum(audited(blobs, "fed-cdp", small, seed=seed).refuted is not None for seed in range(20))
+    assert shown >= 16  # 0.95 of 20 are 19; so few have a probability of 0.3 %
 
 
-@pytest.mark.usefixtures("no_clip")
-def test_a_missing_clip_is_caught(blobs: Dataset) -> None:
-    found = audited(blobs, "fed-cdp", RECORD)
-    assert not found.holds
-    assert found.epsilon_lower > found.verified.epsilon
+def test_half_the_noise_is_shown_without_believing_that_noise_is_gaussian(
+    blobs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times(0.5)(monkeypatch)
+    result = audited(blobs, "fed-cdp", RECORD | {"privacy.delta": 0.1}, rounds=1)
+    assert result.epsilon_lower > result.verified.epsilon
 
 
-@pytest.mark.usefixtures("no_clip")
-def test_a_missing_clip_of_updates_is_caught(blobs: Dataset) -> None:
-    found = audited(blobs, "fed-sdp-client", CLIENT, unit="client")
-    assert not found.holds
-    assert found.epsilon_lower > found.verified.epsilon
+@pytest.mark.parametrize(
+    ("method", "settings", "unit"), [("fed-cdp", RECORD, "record"), ("fed-sdp-client", CLIENT, "client")]
+)
+def test_a_missing_clip_is_caught(
+    blobs: Dataset, method: str, settings: dict[str, Any], unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_clip(monkeypatch)
+    result = audited(blobs, method, settings, unit=unit, rounds=1)
+    assert result.verdict is Verdict.CONTRADICTED
+    assert result.epsilon_lower > result.verified.epsilon
+    assert contradicting(result) == {CheckKind.SENSITIVITY}
 
 
-@pytest.mark.usefixtures("sensitivity_of_one_layer")
-def test_clipping_by_layer_that_is_accounted_as_flat_is_caught(blobs: Dataset) -> None:
-    found = audited(blobs, "fed-cdp", RECORD)
-    assert not found.holds
-    assert found.gaussian is not None
-    assert found.gaussian > found.verified.epsilon
+def test_clipping_by_layer_that_is_accounted_as_flat_is_caught(blobs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    sensitivity_of_one_layer(monkeypatch)
+    result = audited(blobs, "fed-cdp", RECORD)
+    assert result.gaussian is not None
+    assert result.gaussian > result.verified.epsilon
+    assert contradicting(result) == {CheckKind.SENSITIVITY}
+
+
+@pytest.mark.parametrize(
+    "plant", [shared(round=0), changed_noise(first_half_only)], ids=["the same in all rounds", "on half of it"]
+)
+@pytest.mark.parametrize(
+    ("method", "settings", "unit"),
+    [("fed-cdp", RECORD | {"example.sigma": 8.0}, "record"), ("fed-sdp-client", {"upload.sigma": 8.0}, "client")],
+)
+def test_guesses_show_noise_that_cancels_or_is_missing_somewhere_however_large_it_is(
+    blobs: Dataset, method: str, settings: dict[str, Any], unit: str, plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Models differ between rounds, so two rounds with the same noise tell the canary from it."""
+    plant(monkeypatch)
+    result = audited(blobs, method, settings | {"data.clients": 400}, unit=unit)
+    assert result.epsilon_lower > result.verified.epsilon
+
+
+def test_in_one_round_noise_that_every_round_repeats_does_not_show(
+    blobs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared(round=0)(monkeypatch)
+    assert audited(blobs, "fed-cdp", RECORD | {"data.clients": 200}, rounds=1).verdict is not Verdict.CONTRADICTED
+
+
+def test_guesses_show_that_reports_of_norms_have_no_noise(blobs: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = CLIENT | QUANTILE | {"data.clients": 400}
+    assert audited(blobs, "fed-sdp-client", settings, unit="client").verdict is Verdict.CONSISTENT
+    no_report_noise(monkeypatch)
+    result = audited(blobs, "fed-sdp-client", settings, unit="client")
+    assert result.gaussian is not None
+    assert result.gaussian > result.verified.epsilon
+    assert contradicting(result) == {CheckKind.REPORT_NOISE}
+
+
+def test_an_update_that_is_not_a_number_tells_that_a_record_is_gone(
+    blobs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voids_count(monkeypatch)
+    result = audited(blobs, "fed-cdp", RECORD | {"data.clients": 400})
+    assert result.verdict is Verdict.CONTRADICTED
+    assert result.gaussian is not None
+    assert result.gaussian > result.verified.epsilon
+
+
+@pytest.mark.parametrize("canaries", [1, 2, 5])
+@pytest.mark.parametrize("noise", [1.0, 1e-3])
+def test_a_handful_of_canaries_proves_nothing_and_says_so(
+    blobs: Dataset, canaries: int, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the noise is there or not, guesses about so few cannot tell."""
+    times(noise)(monkeypatch)
+    result = audited(blobs, "fed-cdp", RECORD | {"data.clients": canaries, "cohort.size": 1}, canaries=canaries)
+    assert result.power is not None
+    assert result.power.noise == 0.0
+    assert result.power.possible < result.verified.epsilon
+    assert result.refuted is None
+    assert (result.verdict is Verdict.INCONCLUSIVE) is not bool(contradicting(result))
+    if noise == 1:
+        assert result.verdict is Verdict.INCONCLUSIVE
+
+
+def test_noise_that_is_too_large_for_the_guesses_makes_an_audit_inconclusive(blobs: Dataset) -> None:
+    result = audited(blobs, "fed-cdp", RECORD | {"example.sigma": 30.0, "data.clients": 300})
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.power is not None
+    assert result.power.noise < 0.5
+    assert result.power.canaries_needed is not None
+    assert result.power.canaries_needed > 300
 
 
 RELEASED = {
@@ -140,19 +214,29 @@ RELEASED = {
 
 
 def test_an_intact_server_passes_by_its_published_models(blobs: Dataset) -> None:
-    found = audited(blobs, "fedavg", RELEASED, unit="client", view="released")
-    assert found.found.points == ()  # canaries in one sum are not independent trials
-    assert found.holds
-    assert found.verified.epsilon == pytest.approx(1.99, abs=0.02)
+    result = audited(blobs, "fedavg", RELEASED, unit="client", view="released", rounds=1)
+    assert result.evidence.points == ()  # canaries in one sum are not independent trials
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.power is not None
+    assert 0 < result.power.noise < 0.5
+    assert result.verified.epsilon == pytest.approx(1.99, abs=0.02)
 
 
-@pytest.mark.usefixtures("unmeasured")
 def test_missing_noise_at_the_server_is_caught_by_its_published_models(
     blobs: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scale_noise(monkeypatch, 0.1)
-    found = audited(blobs, "fedavg", RELEASED, unit="client", view="released")
-    assert found.epsilon_lower > found.verified.epsilon
+    times(0.1)(monkeypatch)
+    result = audited(blobs, "fedavg", RELEASED, unit="client", view="released", rounds=1)
+    assert result.epsilon_lower > result.verified.epsilon
+
+
+def test_guesses_by_published_models_show_that_the_server_adds_the_same_noise_in_every_round(
+    blobs: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared(round=0)(monkeypatch)
+    result = audited(blobs, "fedavg", RELEASED | {"server.sigma": 8.0}, unit="client", view="released")
+    assert result.epsilon_lower > result.verified.epsilon
+    assert contradicting(result) == {CheckKind.NOISE_REUSE}
 
 
 def wide(count: int, seed: int) -> Examples:
@@ -161,44 +245,43 @@ def wide(count: int, seed: int) -> Examples:
 
 
 @pytest.mark.parametrize(("noise", "broken"), [(1.0, False), (0.001, True)])
-@pytest.mark.usefixtures("unmeasured")
 def test_missing_noise_on_clients_is_caught_by_the_published_models(
     monkeypatch: pytest.MonkeyPatch, noise: float, broken: bool
 ) -> None:
-    scale_noise(monkeypatch, noise)
+    times(noise)(monkeypatch)
     settings = RECORD | {"example.sigma": 8.0, "data.clients": 60, "cohort": "everyone", "model.options.hidden": [32]}
     data = from_tensors("wide", wide(300, 1), wide(90, 2))
-    found = audited(data, "fed-cdp", settings, view="released")
-    assert found.verified.epsilon == pytest.approx(0.63, abs=0.01)
-    assert found.holds is not broken
-    assert (found.epsilon_lower > found.verified.epsilon) is broken
+    result = audited(data, "fed-cdp", settings, view="released", rounds=1)
+    assert result.verified.epsilon == pytest.approx(0.63, abs=0.01)
+    assert result.verdict is (Verdict.CONTRADICTED if broken else Verdict.INCONCLUSIVE)
+    assert (result.epsilon_lower > result.verified.epsilon) is broken
 
 
 def test_a_promise_that_is_broken_at_a_larger_delta_only_is_broken(blobs: Dataset) -> None:
-    found = audited(blobs, "fed-cdp", RECORD | {"data.clients": 600})
-    assert found.holds
-    ((delta, _), *_) = found.curve
-    lower = found.found.epsilon(delta)
+    result = audited(blobs, "fed-cdp", RECORD | {"data.clients": 400})
+    assert result.refuted is None
+    ((delta, _), *_) = result.promise.curve
+    lower = result.evidence.epsilon(delta)
     assert lower > 0
-    broken = replace(found, curve=((delta, 0.9 * lower),))
-    assert not broken.holds
-    assert broken.refuted == (delta, lower, 0.9 * lower)
+    broken = replace(result, promise=replace(result.promise, curve=((delta, 0.9 * lower),)))
+    assert broken.verdict is Verdict.CONTRADICTED
+    assert broken.refuted == Excess(delta, lower, 0.9 * lower)
 
 
 UPLOAD = {"clip": {"bound": 1.0}, "sigma": 4.0, "unit": "client"}
 
 
 def test_two_noises_are_not_taken_for_one_gaussian(blobs: Dataset) -> None:
-    found = audited(blobs, "fed-cdp", RECORD | {"data.clients": 200, "upload": UPLOAD})
-    assert found.found.mean is not None
-    assert found.gaussian is None
-    assert found.holds
+    result = audited(blobs, "fed-cdp", RECORD | {"data.clients": 200, "upload": UPLOAD})
+    assert result.evidence.mean is not None
+    assert result.gaussian is None
+    assert result.promise.mean is None
+    assert result.verdict is not Verdict.CONTRADICTED
 
 
 def test_rounds_are_accounted_as_they_ran(blobs: Dataset) -> None:
     once, thrice = (audited(blobs, "fed-cdp", RECORD | {"data.clients": 600}, rounds=rounds) for rounds in (1, 3))
-    assert once.holds
-    assert thrice.holds
+    assert once.verdict is thrice.verdict is Verdict.CONSISTENT
     assert thrice.verified.epsilon > once.verified.epsilon
     assert thrice.gaussian is not None
     assert once.gaussian is not None
@@ -207,10 +290,12 @@ def test_rounds_are_accounted_as_they_ran(blobs: Dataset) -> None:
 
 def test_batches_without_replacement_are_audited_by_exchanging_records(blobs: Dataset) -> None:
     settings = RECORD | {"batch": {"kind": "without-replacement", "size": 3}, "example.sigma": 3.0}
-    found = audited(blobs, "fed-cdp", settings)
-    assert str(found.verified.relation) == "replace-one"
-    assert found.holds
-    assert found.epsilon_lower > 0.5
+    result = audited(blobs, "fed-cdp", settings)
+    assert str(result.verified.relation) == "replace-one"
+    assert result.verdict is Verdict.CONSISTENT
+    assert result.epsilon_lower > 0.5
+    assert result.canaries == TRIALS - TRIALS // 10  # the others hold nothing, and show the noise alone
+    assert {CheckKind.NOISE_SIZE, CheckKind.SENSITIVITY} <= {check.kind for check in result.checks}
 
 
 @pytest.mark.parametrize("name", ["fed-cdp-calibrated", "prifedsync", "ldp-sgd-quantile", "dssgd", "geyer-private"])
@@ -232,35 +317,37 @@ def test_every_kind_of_method_is_audited_where_that_can_be_done_and_holds(
         with pytest.raises(FedveilError, match="only single records are clipped"):
             audit(name, kept, **options)
         return
-    found = audit(name, kept, **options)
-    assert found.holds
-    assert 0 <= found.epsilon_lower < 10
+    result = audit(name, kept, **options)
+    assert result.verdict is not Verdict.CONTRADICTED
+    assert (result.verdict is Verdict.NOTHING_PROMISED) is not result.verified.finite
+    assert 0 <= result.epsilon_lower < 10
 
 
 def test_clients_that_start_from_others_models_are_no_independent_trials(blobs: Dataset) -> None:
     settings = RECORD | {"data.clients": 120, "personal": {"kind": "attention"}}
     once, twice = (audited(blobs, "fed-cdp", settings, rounds=rounds) for rounds in (1, 2))
-    assert once.found.points
-    assert not twice.found.points
+    assert once.evidence.points
+    assert not twice.evidence.points
     assert twice.gaussian is None
 
 
 def test_where_nothing_was_promised_there_is_still_a_bound_and_it_says_so(blobs: Dataset) -> None:
-    told = audited(blobs, "fedavg", {}).to_dict()
-    assert told["epsilon_verified"] == "inf"
-    assert not told["promised"]
-    assert told["holds"]
-    assert told["epsilon_lower"] > 4
-    assert "no mechanism adds noise" in told["details"]["reason"]
+    table = audited(blobs, "fedavg", {}).to_dict()
+    assert table["verdict"] == "nothing-promised"
+    assert table["epsilon_verified"] == "inf"
+    assert table["power"] is None
+    assert table["epsilon_lower"] > 4
+    assert "no mechanism adds noise" in table["details"]["reason"]
 
 
 @pytest.mark.parametrize("noise", ["row", "sum"])
 def test_noise_drawn_on_the_sum_leaves_single_gradients_in_the_open(blobs: Dataset, noise: str) -> None:
     settings = RECORD | {"data.clients": 500, "example.noise": noise}
-    found = audited(blobs, "fed-cdp", settings, view="on_device")
-    assert math.isinf(found.verified.epsilon)
-    assert "with example.noise = 'row' and example.each_row every row carries its own" in found.verified.reason
-    assert found.epsilon_lower > 4
+    result = audited(blobs, "fed-cdp", settings, view="on_device")
+    assert math.isinf(result.verified.epsilon)
+    assert "with example.noise = 'row' and example.each_row every row carries its own" in result.verified.reason
+    assert result.verdict is Verdict.NOTHING_PROMISED
+    assert result.epsilon_lower > 4
 
 
 def test_a_seeded_audit_repeats_itself_on_any_number_of_workers(blobs: Dataset) -> None:
@@ -308,7 +395,7 @@ def test_a_run_is_audited_and_attacked_with_its_own_records_only(blobs: Dataset,
     for call in (audit, attack):
         with pytest.raises(FedveilError, match="the records are not those that the run began with"):
             call(tmp_path / "run", dataset=other, workers=1)
-    assert audit(tmp_path / "run", dataset=blobs, workers=1, seed=1).holds
+    assert audit(tmp_path / "run", dataset=blobs, workers=1, seed=1).verdict is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("view", [View.SERVER, View.RELEASED])
@@ -318,6 +405,8 @@ def test_an_audit_on_a_runtime_of_ones_own_sees_the_bits_of_the_local_one(view: 
     options: dict[str, Any] = {"rounds": 3, "view": view, "canaries": 8}
     audits = [audited(blobs, "fed-cdp", settings, runtime=made, **options) for made in (own, local)]
     assert own.clients == local.clients
-    assert len(own.clients) == 3 * (12 if view is View.SERVER else 5)
+    repeated = 8 if view is View.SERVER else 5  # in a second training, with the opposite coins
+    assert len(own.clients) == 3 * ((12 if view is View.SERVER else 5) + repeated)
+    assert view is View.RELEASED or not torch.equal(own.models[0], own.models[1])  # each round has its own model
     assert all(torch.equal(*models) for models in zip(own.models, local.models, strict=True))
     assert audits[0] == audits[1] == audited(blobs, "fed-cdp", settings, **options)

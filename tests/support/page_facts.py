@@ -53,9 +53,20 @@ def claim(epsilon: float = 0.2, *, source: str = "a paper", difference: str = "T
     return Claim(source, Unit.RECORD, View.SERVER, epsilon, 1e-5, "f", difference)
 
 
+def audit_power(**changes: Any) -> dict[str, Any]:
+    """What an audit's guesses could have seen."""
+    return {"answers": 75, "possible": 2.76, "noise": 0.62, "canaries_needed": 80, "probability": 0.95} | changes
+
+
+def audit_check(**changes: Any) -> dict[str, Any]:
+    """One comparison of an audit, which found nothing."""
+    return {"kind": "noise-size", "measured": 1.0, "chance": 0.5, "level": 0.001, "samples": 50} | changes
+
+
 def audit_table(**changes: Any) -> dict[str, Any]:
     """What an audit leaves in a run's directory."""
     table = {
+        "verdict": "consistent",
         "method": "fed-cdp",
         "data": "cancer",
         "unit": "record",
@@ -67,9 +78,9 @@ def audit_table(**changes: Any) -> dict[str, Any]:
         "epsilon_lower_if_gaussian": None,
         "epsilon_verified": 1.5,
         "delta": 1e-5,
-        "promised": True,
-        "holds": True,
         "refuted": None,
+        "power": audit_power(),
+        "checks": [],
         "details": {"reason": "", "caveats": []},
     }
     return table | changes

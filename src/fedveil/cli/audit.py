@@ -8,12 +8,21 @@ import click
 
 from fedveil.cli.options import choice, json_option, keep_option, parse_settings, settings_option, workers_option
 from fedveil.core.types import CLIENTS_WORK, Unit, View
+from fedveil.core.verdicts import Verdict
+
+EXIT_CODES = {
+    Verdict.CONSISTENT: 0,
+    Verdict.NOTHING_PROMISED: 0,
+    Verdict.CONTRADICTED: 1,
+    Verdict.INCONCLUSIVE: 3,
+}
+"""2 is for what could not be done at all."""
 
 
 @click.command("audit")
 @click.argument("source", metavar="[PRESET|SPEC.toml|RUN]", default="fed-cdp")
 @settings_option
-@click.option("--rounds", type=int, default=1, show_default=True, help="Rounds that are run and accounted.")
+@click.option("--rounds", type=int, help="Rounds that are run and accounted. Default: 2, if there are so many.")
 @click.option(
     "--view",
     type=choice([*CLIENTS_WORK, View.RELEASED]),
@@ -39,7 +48,7 @@ def audit_command(
     context: click.Context,
     source: str,
     settings: tuple[str, ...],
-    rounds: int,
+    rounds: int | None,
     view: str,
     unit: str,
     canaries: int | None,
@@ -49,7 +58,10 @@ def audit_command(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Attack a method with canaries: a lower bound on ε beside the verified one. Ends with 1 if a promise is broken."""
+    """Attack a method with canaries: a lower bound on ε beside the verified one, and how much it could have noticed.
+
+    Ends with 1 if the promise is broken, and with 3 if the audit is inconclusive.
+    """
     from fedveil.report.model.audit_sentences import audit_sentences
     from fedveil.report.model.evidence_facts import AuditFacts
     from fedveil.studies.audit import audit
@@ -67,5 +79,4 @@ def audit_command(
         keep=keep,
     ).to_dict()
     click.echo(json.dumps(result) if as_json else "\n".join(audit_sentences(AuditFacts.from_dict(result))))
-    if not result["holds"]:
-        context.exit(1)
+    context.exit(EXIT_CODES[Verdict(result["verdict"])])

@@ -16,9 +16,9 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.job import Job
+from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
-from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 

@@ -17,11 +17,13 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import CLIENTS_WORK, Observation, Receipt, Taps, View
 from fedveil.engine.general import scale_rows, sum_rows
 from fedveil.engine.gradients import Batch, Gradients, Sums
+from fedveil.engine.noise_memory import NoiseMemory
+from fedveil.engine.post_processing import sent_as_measured
 from fedveil.engine.sanitiser import Sanitiser, summed_in_blocks
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import sanitised
-from fedveil.engine.witness import NoiseMemory
-from fedveil.mechanisms.noise import NoiseSource
+from fedveil.engine.witness import looked_at
+from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import Method
 from fedveil.parts.local_training import LocalTraining
 
@@ -99,7 +101,7 @@ def local_work(
     draws = sites.draw(method, broadcast.round, clients, streams)
     layout = gradients.layout
     rate = method.local.rate.at(broadcast.round, method.rounds)
-    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, draws, layout, memory)
+    sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, clients, draws, layout, memory)
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[list[Observation]] = [[] for _ in clients]
 
@@ -123,7 +125,9 @@ def local_work(
     parameters, measured = local_steps(
         method.local, start, draws.steps, summed, rate=rate, declared=draws.declared, layers=layout.group_count
     )
-    of_steps = () if sanitiser is None else sanitiser.receipts(clients, draws.records)
+    if sanitiser is not None:
+        sanitiser.follow(start, parameters, rate)
+    of_steps = () if sanitiser is None else sanitiser.receipts()
     sent = sanitised(
         method,
         broadcast.round,
@@ -140,7 +144,7 @@ def local_work(
             for k, client in enumerate(clients):
                 began, seen = start[k].clone(), sent.updates[k].clone()
                 observations[k].append(Observation(view, broadcast.round, client, None, began, seen))
-    return tuple(
+    uploads = tuple(
         Upload(
             client=client,
             update=sent.updates[k],
@@ -152,6 +156,21 @@ def local_work(
         )
         for k, (client, statistics) in enumerate(zip(clients, measured.of_each(), strict=True))
     )
+    if not method.mechanisms.keys() & {"example", "upload"}:
+        return uploads
+    places = looked_at(layout)
+    noisy = (parameters - broadcast.parameters)[:, places] if sent.measured is None else sent.measured
+    pairs, compressed = zip(uploads, noisy, strict=True), method.compress is not None
+    return tuple(_as_measured(upload, points, places, compressed) for upload, points in pairs)
+
+
+def _as_measured(upload: Upload, noisy: Tensor, places: Tensor, compressed: bool) -> Upload:
+    """An upload; not confirmed where it is not what was measured with its noise, at the places that are looked at."""
+    good = sent_as_measured(upload.update[places], noisy, compressed=compressed)
+    if upload.cells is not None:
+        exact = upload.cells[places] * grid_width(upload.receipts[-1].did.sum_std)
+        good &= sent_as_measured(exact, noisy, compressed=compressed)
+    return upload if good else replace(upload, receipts=tuple(replace(r, confirmed=False) for r in upload.receipts))
 
 
 def local_steps(

@@ -17,11 +17,13 @@ from fedveil.core.types import Observation, Population, Receipt, Taps
 from fedveil.engine.admission import Admission, Limited
 from fedveil.engine.batched import Evaluation
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, check_taps
+from fedveil.engine.closing_check import ClosingCheck
+from fedveil.engine.cohort_memory import CohortMemory
 from fedveil.engine.job import Job
+from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.personal_models import PersonalModels, Starts
 from fedveil.engine.receipts import ReceiptMismatch, check_receipts
 from fedveil.engine.server import ServerState, Tally, close_round, open_round, open_tally, sanitise_sum
-from fedveil.engine.witness import NoiseMemory
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.compression import upload_bytes
@@ -104,7 +106,7 @@ def rounds(
     method.check(population)
     check_taps(taps)
     admission = admission or Limited([0] * population.clients, method.cohort.most)
-    noise, memory = NoiseSource(streams), NoiseMemory()
+    noise, memory, cohorts = NoiseSource(streams), NoiseMemory(), CohortMemory(population.clients)
     if (personal is None) != isinstance(method.personal, Shared):
         raise FedveilError("personal: this method needs a place for the clients' own models")
     while state.round < method.rounds:
@@ -113,14 +115,16 @@ def rounds(
         if not candidates:
             return
         cohort, broadcast = open_round(method, state, candidates, streams)
-        expected = method.cohort.at(state.round, method.rounds).divisor(len(candidates))
-        if not memory.confirms_cohort(cohort, len(candidates), expected):
-            raise ReceiptMismatch(f"round {state.round}: the cohort was drawn before; the draws are not random")
+        odd = cohorts.problem(method.cohort.at(state.round, method.rounds), cohort, candidates)
+        if odd is not None:
+            raise ReceiptMismatch(f"round {state.round}: {odd}")
         pay(state, cohort)
         tally, observations = open_tally(method, state, layout, population), list[Observation]()
+        check = ClosingCheck(layout)
         starts = None if personal is None else personal.starts(broadcast.parameters, cohort)
         for upload in runtime.train(broadcast, cohort, taps, starts):
             tally.add(upload)
+            check.add(upload)
             observations += upload.observations
             if personal is not None:
                 personal.keep(state.round, broadcast.parameters, upload)
@@ -128,7 +132,9 @@ def rounds(
         check_receipts(method, population, state.round, cohort, tally.receipts, layout, _bound(method, state, tally))
         admission.took_part(state.round, cohort)
         summary = _summary(method, state, tally, time.perf_counter() - begun)
-        state = close_round(method, state, tally, population)
+        before, state = state, close_round(method, state, tally, population)
+        if method.mechanisms and not check.passes(method, before, state, tally, population):
+            raise ReceiptMismatch(f"round {before.round}: the model is not what the noisy sums make of the last one")
         if not torch.isfinite(state.parameters).all():
             raise Diverged(
                 f"round {state.round - 1}: the model is no longer finite: training diverged; try a smaller local.rate"

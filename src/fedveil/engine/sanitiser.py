@@ -9,10 +9,12 @@ from torch import Tensor
 
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address
-from fedveil.core.types import Receipt
+from fedveil.core.types import Declaration, Receipt
 from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
+from fedveil.engine.noise_memory import NoiseMemory
+from fedveil.engine.post_processing import agree, trained
 from fedveil.engine.sites import Draws
-from fedveil.engine.witness import NoiseMemory, Witness, rows_confirmed, within_bound
+from fedveil.engine.witness import Witness, looked_at, rows_confirmed, within_bound
 from fedveil.mechanisms.arithmetic import block_size, margin
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -22,36 +24,51 @@ from fedveil.method import Method
 class Sanitiser:
     """Clips and noises the steps of one round and watches what becomes the receipts."""
 
-    def __init__(self, method: Method, round: int, draws: Draws, layout: Layout, memory: NoiseMemory) -> None:
+    def __init__(
+        self,
+        method: Method,
+        round: int,
+        clients: Sequence[int],
+        draws: Draws,
+        layout: Layout,
+        memory: NoiseMemory,
+    ) -> None:
         assert method.example is not None
         self._method, self._round, self._batch, self._layout = method, round, draws.declared, layout
         mechanism: GaussianRound = method.example.at(round, method.rounds)
-        self._mechanism = mechanism
-        self._most = draws.slots * mechanism.clip.sensitivity(mechanism.bound, layout.group_count)
+        self._mechanism, self._clients, self._records = mechanism, clients, draws.records
+        self._slots, self._draws = draws.slots, 0
+        self._followed = [False] * len(clients)
         self._margin = margin(
             rows=draws.slots,
             chain=block_size(draws.slots),
             size=layout.size,
             multiplier=mechanism.multiplier(draws.declared, layout.group_count),
         )
-        self._draws = 0
-        declared = mechanism.sum_std(draws.declared)
-        self._witness = Witness(layout, declared, round=round, steps=draws.steps, memory=memory)
-        self._bounded = True  # no sum and no row was longer than the clip allows
-        if method.batch.kind == "poisson":
-            self._bounded = memory.confirms_batches(draws.counts, draws.records, draws.declared)
+        declared = [self._declare(held, draws.steps) for held in draws.records]
+        self._declared = declared[0]  # but for the number of records that of all
+        self._witness = Witness(layout, self._declared.sum_std, round=round, steps=draws.steps, memory=memory)
+        # Whether no sum and no row was longer than the clip allows, and batches were drawn as declared.
+        self._bounded = memory.confirms_batches(
+            draws.positions, draws.counts, [each.sampling for each in declared], [(client, round) for client in clients]
+        )
+
+    def _declare(self, held: int, steps: int) -> Declaration:
+        """What so many steps do to a client that holds so many records."""
+        sampling = self._method.batch.sampling(held, steps)
+        return self._mechanism.declare(place="example", layers=self._layout.group_count, steps=steps, sampling=sampling)
 
     def factors(self, norms: Tensor) -> Tensor:
         """What rows with these norms `[K, B, M]` are multiplied with."""
         factors = self._mechanism.factors(norms, self._margin)
-        by_layer = self._mechanism.clip.by == "layer"
-        self._bounded &= within_bound(norms, factors, self._mechanism.bound, by_layer=by_layer)
+        self._bounded &= within_bound(norms, factors, self._declared.sensitivity)
         return factors
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place."""
         if self._witness.measures:
-            self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= self._most * (1 + 1e-3)).all())
+            most = self._slots * self._declared.sensitivity
+            self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= most * (1 + 1e-3)).all())
         seen = self._witness.before(sums)
         self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
         self._witness.after(seen, sums)
@@ -63,7 +80,7 @@ class Sanitiser:
         before, seen = rows.clone(), self._witness.before(rows.double().sum(dim=1))
         sums = self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
         self._witness.after(seen, sums, grid_width(self._mechanism.row_std))
-        self._bounded &= rows_confirmed(before, rows, self._mechanism.row_std)
+        self._bounded &= rows_confirmed(before, rows, self._declared.row_std)
         self._draws += rows.shape[1] * rows.shape[2] if self._mechanism.sigma > 0 else 0
         return sums
 
@@ -72,24 +89,20 @@ class Sanitiser:
         """Whether every row gets its own noise, before the rows are added up."""
         return self._mechanism.each_row
 
-    def receipts(self, clients: Sequence[int], records: Sequence[int]) -> tuple[Receipt, ...]:
+    def follow(self, start: Tensor, parameters: Tensor, rate: float) -> None:
+        """Look at the parameters `[K, P]` that training from `start` led to: they must follow from the noisy sums."""
+        places = looked_at(self._layout)
+        began = start[:, places]
+        expected = trained(self._method.local, began, self._witness.kept, rate, self._declared.sampling.batch)
+        self._followed = agree(expected, parameters[:, places], began).tolist()
+
+    def receipts(self) -> tuple[Receipt, ...]:
         """What was done to each of the clients, from what was executed: one receipt each, in their order."""
-        confirmed = self._witness.confirmed(clients)
         steps = self._witness.steps
+        confirmed = zip(self._witness.confirmed(self._clients), self._followed, strict=True)
         return tuple(
-            Receipt(
-                round=self._round,
-                client=client,
-                did=self._mechanism.declare(
-                    place="example",
-                    layers=self._layout.group_count,
-                    steps=steps,
-                    sampling=self._method.batch.sampling(held, steps),
-                ),
-                confirmed=confirmed[k] and self._bounded,
-                draws=self._draws,
-            )
-            for k, (client, held) in enumerate(zip(clients, records, strict=True))
+            Receipt(self._round, client, self._declare(held, steps), noise and followed and self._bounded, self._draws)
+            for client, held, (noise, followed) in zip(self._clients, self._records, confirmed, strict=True)
         )
 
 

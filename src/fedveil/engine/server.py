@@ -15,9 +15,10 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population, Receipt
 from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.general import group_norms
+from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.receipts import ReceiptMismatch
 from fedveil.engine.updates import clipped
-from fedveil.engine.witness import NoiseMemory, Witness
+from fedveil.engine.witness import Witness
 from fedveil.mechanisms.adaptive import CohortMedian, Reported
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -78,6 +79,9 @@ class Tally:
     report_grid: float | None = None
     sum: Tensor = field(init=False)  # in units of the grid, if there is one
     reports: Tensor | None = None
+    longest: float = 0.0  # of the updates after clipping
+    measured: Tensor | None = None  # [n]: the noisy sum where a witness looked at it
+    measured_reports: Tensor | None = None
     receipts: list[Receipt] = field(default_factory=list)
     update_norms: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -125,6 +129,7 @@ class Tally:
             updates = torch.stack([update for update, _ in waiting])
             for update in clipped(updates, norms, mechanism, self.layout, self.most, self.declared):
                 self.sum += update
+                self.longest = max(self.longest, float(torch.linalg.vector_norm(update)))
             reports = mechanism.report(torch.linalg.vector_norm(norms, dim=-1))
             for report in () if reports is None else reports:
                 self._add_report(report)
@@ -208,19 +213,21 @@ def sanitise_sum(
         mechanism = method.server.at(state.round, method.rounds, mechanism.clip.bound.of(tally.waiting_lengths))
     tally.settle(mechanism)
     rows, addresses = tally.declared, [Address(state.round)]
-    witness = Witness(tally.layout, mechanism.sum_std(rows), round=state.round, steps=1, memory=memory)
+    did = mechanism.declare(place="server", layers=tally.layout.group_count, steps=1, sampling=ONE_UPDATE, rows=rows)
+    witness = Witness(tally.layout, did.sum_std, round=state.round, steps=1, memory=memory)
     sums = tally.sum.unsqueeze(0)
-    seen, longest = witness.before(sums), mechanism.clip.sensitivity(mechanism.bound, tally.layout.group_count)
-    confirmed = float(sums.norm()) <= longest * max(tally.clients, 1)
+    seen = witness.before(sums)
+    confirmed = tally.longest <= did.sensitivity and float(sums.norm()) <= did.sensitivity * max(tally.clients, 1)
     mechanism.add_to_sums(sums, rows=rows, source=noise, addresses=addresses, purpose=Purpose.SERVER_NOISE)
     witness.after(seen, sums)
+    tally.measured = witness.kept[0][0]
     if mechanism.reporter is not None:
         if tally.reports is None:
             tally.reports = torch.zeros(mechanism.reporter.width, dtype=torch.float64)
         plain = tally.reports.clone()
         mechanism.add_to_reports(tally.reports.unsqueeze(0), source=noise, addresses=addresses)
-        confirmed &= memory.confirms_reports(tally.reports - plain, mechanism.reporter.std)
-    did = mechanism.declare(place="server", layers=tally.layout.group_count, steps=1, sampling=ONE_UPDATE, rows=rows)
+        tally.measured_reports, on_reports = tally.reports.clone(), (tally.reports - plain).unsqueeze(0)
+        confirmed &= memory.confirms_reports(on_reports, mechanism.reporter.std, [("server", state.round)])
     if not (confirmed and witness.confirmed(["server"])[0]):
         raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not as declared")
     draws = tally.layout.size if mechanism.sigma > 0 else 0

@@ -12,7 +12,8 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Receipt
 from fedveil.engine.general import group_norms
-from fedveil.engine.witness import NoiseMemory, Witness
+from fedveil.engine.noise_memory import NoiseMemory
+from fedveil.engine.witness import Witness
 from fedveil.mechanisms.arithmetic import DOUBLE, margin
 from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource
@@ -30,6 +31,7 @@ class Sent:
     cells: Tensor | None
     reports: Tensor | None
     receipts: tuple[Receipt, ...]  # one of each client, in their order; none at all where nothing was noised
+    measured: Tensor | None = None  # [K, n]: the noisy updates where a witness looked at them
 
 
 def usable(update: Tensor) -> Tensor:
@@ -78,9 +80,11 @@ def _noised(
     addresses = [Address(round, client) for client in clients]
     norms = update_norms(updates, layout)
     noisy = clipped(updates, norms, mechanism, layout, rows=1).double()
-    most = mechanism.clip.sensitivity(mechanism.bound, layout.group_count)
-    good = bool((torch.linalg.vector_norm(noisy, dim=-1) <= most).all())
-    witness = Witness(layout, mechanism.sum_std(1), round=round, steps=1, memory=memory)
+    did = mechanism.declare(
+        place="upload", layers=layout.group_count, steps=1, sampling=ONE_UPDATE, adds_up=method.uploads_add_up
+    )
+    good = bool((torch.linalg.vector_norm(noisy, dim=-1) <= did.sensitivity).all())
+    witness = Witness(layout, did.sum_std, round=round, steps=1, memory=memory)
     seen = witness.before(noisy)
     mechanism.add_to_sums(noisy, rows=1, source=noise, addresses=addresses, purpose=Purpose.UPLOAD_NOISE)
     witness.after(seen, noisy)
@@ -88,10 +92,8 @@ def _noised(
     if reports is not None and mechanism.reporter is not None:
         plain = reports.clone()
         mechanism.add_to_reports(reports, source=noise, addresses=addresses)
-        good &= memory.confirms_reports(reports - plain, mechanism.reporter.std)
-    did = mechanism.declare(
-        place="upload", layers=layout.group_count, steps=1, sampling=ONE_UPDATE, adds_up=method.uploads_add_up
-    )
+        mine = [(client, round) for client in clients]
+        good &= memory.confirms_reports(reports - plain, mechanism.reporter.std, mine)
     draws = layout.size if did.sum_std > 0 else 0
     confirmed = witness.confirmed([("upload", client) for client in clients])
     return Sent(
@@ -102,6 +104,7 @@ def _noised(
             Receipt(round, client, did, good and seen_well, draws)
             for client, seen_well in zip(clients, confirmed, strict=True)
         ),
+        measured=witness.kept[0],
     )
 
 

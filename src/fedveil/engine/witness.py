@@ -1,30 +1,33 @@
 """What a client sees of its own noise, on the tensors. Only pass or fail leaves it: no size, norm or digest.
 
 A value measured on the noise, held beside the noisy update, would help to test for a record. So everything is compared
-here, with what was declared, and kept in this process (`NoiseMemory`) only to notice that noise comes back.
+here, with what was declared, and remembered in this process only (`noise_memory.py`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
+from fedveil.engine.chance import as_declared, shares_as_declared
+from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.mechanisms.noise import grid_width
-
-MEASURED_DEVIATIONS = 7.0
-"""How many standard errors something measured may lie off what is declared."""
 
 MEASURED_COORDINATES, MEASURED_STEPS = 20_000, 16
 """How many noise coordinates of a round are measured, and in at most how many of its steps."""
 
-LOOKED_AT = 64
-"""Coordinates, spread over the whole vector, that are looked at in every step."""
+LOOKED_AT = 60
+"""Coordinates that are looked at in every step, at equal distances: noise that is repeated after a half, a third, a
+quarter or a fifth of the vector shows."""
+
+LAYERS_LOOKED_AT, OF_EACH_LAYER = 8, 4
+"""And the first ones of the first layers: noise that begins anew with every layer shows."""
 
 PARTS = 4
 """Pieces of a layer whose noise is measured by itself."""
@@ -32,64 +35,12 @@ PARTS = 4
 FEWEST_POINTS = 12
 """With fewer, two independent noises could look alike: a point tells them apart with 5 bits."""
 
-KEPT_FINGERPRINTS = 1 << 18
+SAME, MOST_SAME, NEAR = 2.0**-18, 3, 64.0
+"""In standard deviations: what counts as the same noise; how often two of the points may have it by chance; and how
+large a sum may be whose rounding to single precision does not blur that."""
+
 NEAR_ZERO = 2.0**20
 """In cells: what is closer to 0 shows in single precision, too, whether it lies on the grid."""
-
-
-@dataclass
-class NoiseMemory:
-    """What one process remembers of the noise and the draws that it has seen, over rounds and clients."""
-
-    fingerprints: dict[int, Hashable] = field(default_factory=dict)
-    report_squares: float = 0.0  # in units of the declared variance
-    reports: int = 0
-    batch_sums: float = 0.0  # of deviations from the expected batch size, in standard deviations
-    batch_squares: float = 0.0
-    batch_spread: float = 0.0  # the variance of a sum of squares
-    batches: int = 0
-    cohort: tuple[int, ...] | None = None
-    same_cohorts: float = 0.0  # the logarithm of the chance that cohorts repeat as often as they just did
-
-    def confirms_cohort(self, cohort: Sequence[int], candidates: int, expected: float) -> bool:
-        """Whether a cohort, drawn from so many candidates, does not come back more often than chance has it."""
-        chance = min(expected / max(candidates, 1), 1.0)
-        by_coins = candidates * math.log(chance**2 + (1 - chance) ** 2)
-        left = candidates - len(cohort)
-        of_fixed_size = math.lgamma(len(cohort) + 1) + math.lgamma(left + 1) - math.lgamma(candidates + 1)
-        repeated = max(by_coins, of_fixed_size)
-        self.same_cohorts = self.same_cohorts + repeated if tuple(cohort) == self.cohort else 0.0
-        self.cohort = tuple(cohort)
-        return self.same_cohorts > -(MEASURED_DEVIATIONS**2) / 2
-
-    def returns(self, fingerprint: int, owner: Hashable) -> bool:
-        """Whether this noise was seen before, with another owner (the step of a round of a client)."""
-        known = self.fingerprints.setdefault(fingerprint, owner)
-        if len(self.fingerprints) > KEPT_FINGERPRINTS:
-            del self.fingerprints[next(iter(self.fingerprints))]
-        return known != owner
-
-    def confirms_reports(self, noise: Tensor, std: float) -> bool:
-        """Whether the noise on reports is there, and of its size over all that were seen."""
-        self.report_squares += float(noise.square().sum()) / std**2
-        self.reports += noise.numel()
-        return bool((noise != 0).all()) and as_declared(self.report_squares / self.reports, 1.0, self.reports)
-
-    def confirms_batches(self, counts: Tensor, records: Sequence[int], expected: int) -> bool:
-        """Whether the sizes `[K, steps]` of Poisson batches vary as they must, over all that were seen."""
-        for sizes, held in zip(counts.double(), records, strict=True):
-            variance = expected * (1 - expected / held)
-            if variance == 0:
-                continue
-            deviations = (sizes - expected) / math.sqrt(variance)
-            self.batch_sums += float(deviations.sum())
-            self.batch_squares += float((deviations.square() - 1).sum())
-            self.batch_spread += len(sizes) * (2 + 1 / variance)  # fourth moment of a binomial, from above
-            self.batches += len(sizes)
-        return (
-            abs(self.batch_sums) <= MEASURED_DEVIATIONS * math.sqrt(self.batches) + 1e-9
-            and abs(self.batch_squares) <= MEASURED_DEVIATIONS * math.sqrt(self.batch_spread) + 1e-9
-        )
 
 
 @dataclass(frozen=True)
@@ -101,26 +52,42 @@ class Glimpse:
     points: Tensor  # [K, points]
 
 
+@dataclass
+class _Measured:
+    """What was measured on the noise of K clients, over the steps so far, in declared standard deviations."""
+
+    good: Tensor  # [K]
+    absolute: Tensor  # [K]: the sum of |noise|
+    squares: Tensor  # [K, parts]
+    point_squares: Tensor  # [K, points]
+
+    @staticmethod
+    def nothing(clients: int, parts: int, points: int) -> _Measured:
+        zeros = (torch.zeros(clients, *shape, dtype=torch.float64) for shape in ((), (parts,), (points,)))
+        return _Measured(torch.ones(clients, dtype=torch.bool), *zeros)
+
+
 class Witness:
     """Watches one mechanism at work for one round, on K clients side by side.
 
-    Confirmed is noise that is there in every step, of the declared size in every part of every layer and at every point
-    that is looked at, on its grid, added to numbers that are finite, and that has not been seen before.
+    Confirmed is noise of the declared size in every step, in every part of every layer and at every point that is
+    looked at; of the shape of a Gaussian; on its grid; added to numbers that are finite; and that has not been seen
+    before: not here, not at other points, not with the other sign. `kept` has the noisy sums of every step where they
+    are looked at, for whoever checks what becomes of them.
     """
 
     def __init__(self, layout: Layout, std: float, *, round: int, steps: int, memory: NoiseMemory) -> None:
-        self._std, self._round, self._memory = std, round, memory
+        self._round, self._memory = round, memory
+        self._grid, self._unit, self._declared = grid_width(std), std or 1.0, 1.0 if std > 0 else 0.0
         self._size = layout.size
-        measured = min(max(steps, 1), MEASURED_STEPS)
-        self._every = -(-max(steps, 1) // measured)
-        self._width = min(-(-MEASURED_COORDINATES // measured), self._size)
-        self._parts = _parts(layout)
-        self._places = torch.linspace(0, self._size - 1, min(LOOKED_AT, self._size)).long()
-        self._squares: Tensor | None = None  # [K, parts]
+        thorough = min(max(steps, 1), MEASURED_STEPS)
+        self._every = -(-max(steps, 1) // thorough)
+        self._width = min(-(-MEASURED_COORDINATES // thorough), self._size)
+        self._parts, self._places = _parts(layout), looked_at(layout)
         self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64)
-        self._point_squares: Tensor | None = None  # [K, points]
-        self._good: Tensor | None = None  # [K]
+        self._measured: _Measured | None = None
         self._fingerprints: list[list[int]] = []
+        self.kept: list[Tensor] = []  # [K, points] for each step
         self.steps = 0
 
     @property
@@ -140,58 +107,57 @@ class Witness:
 
     def after(self, seen: Glimpse, sums: Tensor, grid: float | None = None) -> None:
         """Look at the same sums with their noise; `grid` is that of the noise, where it was not drawn on the sum."""
-        points = sums[:, self._places] - seen.points
-        if self._squares is None or self._point_squares is None or self._good is None:
-            self._squares = torch.zeros(len(sums), len(self._counts), dtype=torch.float64)
-            self._point_squares = torch.zeros(points.shape, dtype=torch.float64)
-            self._good = torch.ones(len(sums), dtype=torch.bool)
-        self._point_squares += points.square()
-        if self._std > 0:
-            self._good &= (points != 0).any(dim=-1)
-            if points.shape[1] >= FEWEST_POINTS:
-                marks = (points * (16 / self._std)).round_().clamp_(-127, 127).to(torch.int8).numpy()
-                self._fingerprints.append([hash(row.tobytes()) for row in marks])
+        self.kept.append(sums[:, self._places])
+        points = (self.kept[-1] - seen.points) / self._unit
+        measured = self._measured = self._measured or _Measured.nothing(len(sums), len(self._counts), points.shape[1])
+        squares = points.square()
+        measured.point_squares += squares
+        measured.good &= self._is_sized(squares)
+        if self._declared and points.shape[1] >= FEWEST_POINTS:
+            self._fingerprints.append(_fingerprints(points))
+            if self.steps == 0:
+                measured.good &= _all_different(points, self.kept[0] / self._unit)
         if seen.some is not None and seen.values is not None:
             released, parts = sums[:, seen.some].double(), self._parts[seen.some]
-            self._squares.index_add_(1, parts, (released - seen.values).square_())
+            noise = (released - seen.values) / self._unit
+            squares = noise.square()
+            measured.squares.index_add_(1, parts, squares)
             self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
-            self._good &= torch.isfinite(seen.values).all(dim=-1)
-            if self._std > 0:
-                self._good &= _on_grid(released, grid or grid_width(self._std))
+            measured.good &= self._is_sized(squares)
+            measured.absolute += noise.abs_().sum(dim=-1)
+            if self._declared:
+                measured.good &= _on_grid(released, grid or self._grid)
         self.steps += 1
+
+    def _is_sized(self, squares: Tensor) -> Tensor:
+        """Whether squares `[K, n]` of noise have the declared mean, and are numbers at all, for each of the K."""
+        mean, (least, most) = squares.mean(dim=-1), shares_as_declared(squares.shape[1])
+        return (mean > 0) & (least <= mean) & (mean <= most) if self._declared else mean == 0
 
     def confirmed(self, owners: Sequence[Hashable]) -> list[bool]:
         """Whether all was as declared, for each of the K whose noise it was."""
-        if self._squares is None or self._point_squares is None or self._good is None:
+        measured = self._measured
+        if measured is None:
             return [True] * len(owners)  # no step at all
-        good = self._good.tolist()
-        for step, words in enumerate(self._fingerprints):
+        good = measured.good.tolist()
+        for step, fingerprints in enumerate(self._fingerprints):
             for k, owner in enumerate(owners):
-                good[k] &= not self._memory.returns(words[k], (owner, self._round, step))
-        means, counts = (self._squares / self._counts.clamp_min(1)).tolist(), self._counts.tolist()
-        at_points = (self._point_squares / self.steps).tolist()
-        return [
-            good[k]
-            and all(as_declared(mean, self._std, int(n)) for mean, n in zip(means[k], counts, strict=True) if n)
-            and all(as_declared(mean, self._std, self.steps) for mean in at_points[k])
-            for k in range(len(owners))
-        ]
-
-
-def as_declared(mean_square: float, declared: float, count: int) -> bool:
-    """Whether the mean square of `count` noise coordinates fits a standard deviation of `declared`.
-
-    Relative to its expectation it is χ²/count, whose cube root is close to normal with mean 1 − 2/(9·count) and
-    variance 2/(9·count) even for few coordinates (Wilson and Hilferty 1931), so that a small model's missing noise is
-    not taken for chance. 1e-3 is room for sums in single precision. Where no noise is declared none may be measured,
-    and noise that is declared may not measure zero.
-    """
-    if declared == 0 or mean_square == 0:
-        return mean_square == declared == 0
-    variance = 2 / (9 * max(count, 1))
-    room = MEASURED_DEVIATIONS * math.sqrt(variance)
-    low, high = (max(1 - variance - room, 0.0) ** 3, (1 - variance + room) ** 3)
-    return low - 1e-3 <= mean_square / declared**2 <= high + 1e-3
+                good[k] &= not self._memory.returns(fingerprints[k], (owner, self._round, step))
+        means, counts = (measured.squares / self._counts.clamp_min(1)).tolist(), self._counts.tolist()
+        at_points = (measured.point_squares / self.steps).tolist()
+        looks = self.steps * len(self._places)
+        for k in range(len(owners)):
+            good[k] &= all(
+                as_declared(mean, self._declared, int(n)) for mean, n in zip(means[k], counts, strict=True) if n
+            )
+            good[k] &= all(as_declared(mean, self._declared, self.steps) for mean in at_points[k])
+            good[k] &= as_declared(sum(at_points[k]) / len(self._places), self._declared, looks)
+        if self._declared:
+            fine = [k for k in range(len(owners)) if good[k]]  # noise that is missing says nothing of its shape
+            mine = [(owners[k], self._round) for k in fine]
+            if not self._memory.confirms_shape(measured.absolute[fine], int(self._counts.sum()), mine):
+                return [False] * len(owners)
+        return good
 
 
 def rows_confirmed(before: Tensor, rows: Tensor, std: float) -> bool:
@@ -201,11 +167,24 @@ def rows_confirmed(before: Tensor, rows: Tensor, std: float) -> bool:
     return all(as_declared(mean, std, size) for mean in squares)
 
 
-def within_bound(norms: Tensor, factors: Tensor, bound: float, *, by_layer: bool) -> bool:
-    """Whether rows with these norms `[..., M]`, multiplied with their factors, are not longer than the bound."""
+def within_bound(norms: Tensor, factors: Tensor, sensitivity: float) -> bool:
+    """Whether rows with norms `[..., M]` of their layers, multiplied with their factors, are not longer than that."""
     after = torch.where(factors > 0, norms * factors, torch.zeros((), dtype=norms.dtype)).double()
-    longest = after if by_layer else after.square().sum(dim=-1).sqrt()
-    return bool((longest <= bound * (1 + 1e-6)).all())
+    return bool((after.square().sum(dim=-1) <= (sensitivity * (1 + 1e-6)) ** 2).all())
+
+
+def _fingerprints(points: Tensor) -> list[int]:
+    """Of noise `[K, points]` in standard deviations; the same for a noise and its opposite."""
+    marks = (points * 16).round_().clamp_(-127, 127).to(torch.int8)
+    lead = marks.gather(1, (marks != 0).to(torch.int8).argmax(dim=1, keepdim=True))
+    return [hash(row.tobytes()) for row in torch.where(lead < 0, -marks, marks).numpy()]
+
+
+def _all_different(points: Tensor, released: Tensor) -> Tensor:
+    """Whether the noise `[K, points]` of a step, in standard deviations, is another one at every point."""
+    ordered = points.abs().sort(dim=1).values
+    same = (ordered[:, 1:] - ordered[:, :-1] < SAME).sum(dim=1)
+    return (same <= MOST_SAME) | (released.abs() > NEAR).any(dim=1)
 
 
 def _on_grid(released: Tensor, grid: float) -> Tensor:
@@ -222,3 +201,13 @@ def _parts(layout: Layout) -> Tensor:
         size = part.stop - part.start
         numbers[part] = group * PARTS + torch.arange(size) * PARTS // max(size, 1)
     return numbers
+
+
+@lru_cache(maxsize=16)
+def looked_at(layout: Layout) -> Tensor:
+    """The coordinates that are looked at in every step."""
+    count = min(LOOKED_AT, layout.size)
+    places = {k * layout.size // count for k in range(count)}
+    for part in layout.group_slices[:LAYERS_LOOKED_AT]:
+        places.update(range(part.start, min(part.start + OF_EACH_LAYER, part.stop)))
+    return torch.tensor(sorted(places))

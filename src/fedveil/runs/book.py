@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.context import Context
@@ -29,6 +30,7 @@ RECORDS_KEY_BYTES = 32
 class Book:
     """What the ledger holds."""
 
+    path: Path
     rounds: list[LedgerRound]
     summary: LedgerSummary
 
@@ -45,6 +47,14 @@ class Book:
     @property
     def begun(self) -> int:
         return 1 + max(self.attempts, default=-1)
+
+    def check_cohorts(self, worked: Mapping[int, int]) -> None:
+        """Refuse a ledger that knows of other numbers of clients than have worked in the rounds."""
+        known = {entry.round: len(entry.cohort) for entry in self.rounds}
+        wrong = [round for round, clients in worked.items() if known.get(round) != clients]
+        if wrong:
+            problem = f"round {wrong[0]}: {worked[wrong[0]]} clients have worked, {known.get(wrong[0])} are on record"
+            raise LedgerUnusable(self.path, problem)
 
 
 @contextmanager
@@ -84,7 +94,7 @@ def read_book(files: RunFiles, ledger: Ledger, spec: Spec, context: Context | No
     problem = None if context is None else derivation_problem(context, spec.seed, rounds)
     if problem is not None:
         raise LedgerUnusable(files.ledger, f"the ledger is not one of this spec ({problem})")
-    return Book(rounds, ledger.summary)
+    return Book(files.ledger, rounds, ledger.summary)
 
 
 def _check_result(files: RunFiles, ledger: Ledger) -> None:

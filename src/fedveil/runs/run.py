@@ -233,6 +233,7 @@ def _finish(
     # A round that was paid for but never published, after which nobody could pay again, is spent all the same.
     total = replay(context, book.charges, book.begun, attempts=book.attempts)
     events = [event for event in files.read_events() if event["event"] == "round"]
+    book.check_cohorts({event["round"]: event["clients"] for event in events})
     result = Result(
         run=files.directory,
         method=prepared.spec.base,

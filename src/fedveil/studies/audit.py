@@ -3,61 +3,46 @@
 from __future__ import annotations
 
 import math
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table
-from fedveil.accounting.tradeoff import epsilon_of_mean
-from fedveil.attacks.audit.bounds import Coins, Evidence, check_confidence, evidence
-from fedveil.attacks.audit.canaries import (
-    Records,
-    canary_directions,
-    check_canaries,
-    craft,
-    place_clients,
-    place_records,
-)
-from fedveil.attacks.audit.observers import (
-    ClientInModels,
-    ClientInUpdate,
-    RecordInModels,
-    RecordInUpdate,
-    RecordOnDevice,
-    Watcher,
-)
+from fedveil.accounting.tradeoff import epsilon_of_mean, mean_of_epsilon
+from fedveil.attacks.audit.bounds import Coins, check_confidence, evidence
+from fedveil.attacks.audit.canaries import check_canaries
+from fedveil.attacks.audit.power import power_of
+from fedveil.attacks.audit.promise import Promise
 from fedveil.config.spec import Source, resolve
 from fedveil.core.errors import ArgumentError
 from fedveil.core.guarantee import Guarantee, Relation
 from fedveil.core.streams import Purpose
-from fedveil.core.types import Receipt, Unit, View
+from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
-from fedveil.engine import loop
-from fedveil.engine.batched import Engine
-from fedveil.engine.gradients import Gradients
 from fedveil.engine.loop import MakeRuntime
-from fedveil.engine.personal_models import PersonalModels
-from fedveil.engine.server import ServerState
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
-from fedveil.parts.personal import Attention, Shared
+from fedveil.parts.personal import Attention
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runtimes.local import on_this_machine
+from fedveil.studies.audit_checks import all_checks, samples_of
+from fedveil.studies.audit_pair import TrialPair
 from fedveil.studies.audit_result import Audit
+from fedveil.studies.audit_training import Trial
 
 CANARIES = 1000
 """Canaries of an audit that does not say how many, or all clients where there are fewer."""
 
-OTHER_DELTAS = (1e-3, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5)
+AUDIT_ROUNDS = 2
+"""Rounds of an audit that does not say how many: noise that is used again shows from the second on."""
+
+OTHER_DELTAS = (1e-3, 1e-2, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 """Where else the verified curve ε(δ) is compared with what the adversary could do."""
 
 
@@ -65,7 +50,7 @@ def audit(
     source: Source = "fed-cdp",
     overrides: Mapping[str, Any] | None = None,
     *,
-    rounds: int = 1,
+    rounds: int | None = None,
     unit: Unit | str = Unit.RECORD,
     view: View | str = View.SERVER,
     canaries: int | None = None,
@@ -76,13 +61,16 @@ def audit(
     keep: bool = True,
     runtime: MakeRuntime | None = None,
 ) -> Audit:
-    """Run the first `rounds` rounds of a spec with canaries, and bound ε from below by what the view lets one guess.
+    """Run the first `rounds` rounds (two) of a spec with canaries, and bound ε from below by what the view lets guess.
 
     Against `on_device`, `client` and `server` the server itself is the adversary: every canary sits in a client of its
-    own, all clients take part, the other records contribute nothing, and each round is opened with the same model,
-    which a server may do and the guarantee must bear. So nothing a client sees depends on another, and the trials are
-    independent. Against `released` the training is that of the spec, on its records and with its cohorts; the adversary
-    sees the models only.
+    own, all clients take part, the other records contribute nothing, and each round is opened with another random
+    model, which a server may do and the guarantee must bear. So nothing a client sees depends on another, and the
+    trials are independent. Against `released` the training is that of the spec, on its records and with its cohorts;
+    the adversary sees the models only.
+
+    A part of the clients works a second time with the same noise and the opposite coins. That shows what a canary
+    moves, and so what the audit could have noticed.
 
     A run directory stands for its spec, which is trained anew; the result is then kept in it, for its report, unless
     `keep` is false. `runtime` says where the clients work; by default on this machine, with so many `workers`.
@@ -98,41 +86,53 @@ def audit(
         if dataset is not None:
             check_records(run, dataset)
     spec = resolve(source if run is None else run.spec, settings)
-    prepared = _setting(prepare(spec, dataset), unit, view, rounds)
-    clients = prepared.sites.population.clients
-    count = min(CANARIES, clients) if canaries is None else canaries
-    check_canaries(count, clients, prepared.layout.size if view is View.RELEASED else None)
+    prepared = prepare(spec, dataset)
+    method = prepared.spec.method
+    if rounds is None:
+        rounds = min(AUDIT_ROUNDS, method.rounds, method.cohort.most or AUDIT_ROUNDS)
+    prepared = _setting(prepared, unit, view, rounds)
     generator = prepared.streams.generator(Purpose.AUDIT)
-    chosen = tuple(sorted(int(client) for client in generator.choice(clients, size=count, replace=False)))
-    coins = generator.random(count) < 0.5
-    replaced = _cell(prepared, unit, view, rounds).relation is Relation.REPLACE_ONE
-    prepared, watcher, receipts = _run(prepared, unit, view, rounds, chosen, coins, replaced, generator, make_runtime)
-    delta = prepared.spec.privacy.delta
+    replaced = plan(prepared.context, rounds).of(unit, view).relation is Relation.REPLACE_ONE
+    clients = _canary_clients(prepared, view, replaced, canaries, generator)
+    coins = generator.random(len(clients)) < 0.5
+    trial = Trial.of(prepared, unit, view, rounds, clients, replaced, generator)
+    result = _audited(trial, coins, make_runtime, confidence)
+    if run is not None and keep:
+        keep_audit(run, result.to_dict())
+    return result
+
+
+def _audited(trial: Trial, coins: Coins, make_runtime: MakeRuntime, confidence: float) -> Audit:
+    prepared, method, unit, view = trial.prepared, trial.method, trial.unit, trial.view
+    pair = TrialPair.of(trial, coins, make_runtime, samples_of(trial, coins))
+    watcher, independent = pair.first.watcher, _independent(method, view, trial.rounds)
     shown = evidence(
         watcher.scores,
         coins,
-        delta=delta,
+        delta=prepared.spec.privacy.delta,
         confidence=confidence,
-        independent=_independent(prepared.spec.method, view, rounds),
+        independent=independent,
+        readings=watcher.readings,
     )
-    table = replay(prepared.context, [receipt.charge for receipt in receipts], rounds)
+    table = replay(prepared.context, [receipt.charge for receipt in pair.first.receipts], trial.rounds)
     verified = table.of(unit, view)
-    result = Audit(
+    mean = _gaussian_mean(verified, method, unit, view) if shown.mean is not None else None
+    promise = Promise(verified.delta, verified.epsilon, _curve(table, verified), mean)
+    return Audit(
         method=prepared.spec.base,
         data=prepared.dataset.name,
         unit=unit,
         view=view,
-        rounds=rounds,
-        canaries=count,
-        found=shown,
+        rounds=trial.rounds,
+        canaries=len(coins),
+        evidence=shown,
         verified=verified,
-        curve=_curve(table, verified),
-        gaussian=_if_gaussian(shown, verified, prepared.spec.method, unit, view),
+        promise=promise,
+        gaussian=None if mean is None or shown.mean is None else epsilon_of_mean(shown.mean, verified.delta),
+        power=power_of(promise, pair.guesser(), coins, confidence, independent) if promise.finite else None,
+        checks=tuple(all_checks(pair, make_runtime, confidence)),
         seeded=prepared.streams.seeded,
     )
-    if run is not None and keep:
-        keep_audit(run, result.to_dict())
-    return result
 
 
 def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepared:
@@ -159,110 +159,21 @@ def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepare
     return prepared.with_spec(replace(spec, method=method, privacy=replace(spec.privacy, epsilon=None)))
 
 
+def _canary_clients(
+    prepared: Prepared, view: View, replaced: bool, canaries: int | None, generator: np.random.Generator
+) -> tuple[int, ...]:
+    """Who has a canary; where even a canary that is out contributes something, some clients are left without."""
+    clients = prepared.sites.population.clients
+    if canaries is None:
+        empty = clients // 10 if replaced and view is not View.RELEASED else 0
+        canaries = min(CANARIES, clients - empty)
+    check_canaries(canaries, clients, prepared.layout.size if view is View.RELEASED else None)
+    return tuple(sorted(int(client) for client in generator.choice(clients, size=canaries, replace=False)))
+
+
 def _independent(method: Method, view: View, rounds: int) -> bool:
     """Whether what a client sends depends on no other: not in published sums, nor where clients get others' models."""
     return view is not View.RELEASED and (rounds == 1 or not isinstance(method.personal, Attention))
-
-
-def _cell(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Guarantee:
-    return plan(prepared.context, rounds).of(unit, view)
-
-
-def _run(
-    prepared: Prepared,
-    unit: Unit,
-    view: View,
-    rounds: int,
-    clients: tuple[int, ...],
-    coins: Coins,
-    replaced: bool,
-    generator: np.random.Generator,
-    make_runtime: MakeRuntime,
-) -> tuple[Prepared, Watcher, list[Receipt]]:
-    """Place the canaries and train: through the loop, the runtime and the clients' code of every run."""
-    real, method, state = view is View.RELEASED, prepared.spec.method, prepared.initial_state()
-    gradients = Engine(prepared.job).gradients
-    records: Records | None = None
-    if unit is Unit.RECORD:
-        records = _records(prepared, gradients, state, len(clients) if real else 1, replaced, generator)
-        sites = place_records(prepared.sites, records, clients, coins, real=real)
-    else:
-        sites = place_clients(prepared.sites, clients, real=real)
-    prepared = prepared.with_sites(sites)
-    receipts: list[Receipt] = []
-    watcher: Watcher
-    with make_runtime(prepared.job) as runtime, _personal(method) as personal:
-        if records is None:
-            ways = canary_directions(prepared.layout, len(clients) if real else 1, generator)
-            watcher = (
-                ClientInModels(runtime, method, clients, ways, coins, replaced)
-                if real
-                else ClientInUpdate(runtime, method, clients, view, ways[0], coins, replaced)
-            )
-        elif real:
-            watcher = RecordInModels(runtime, method, clients, gradients, records, sites)
-        elif view is View.ON_DEVICE:
-            watcher = RecordOnDevice(runtime, method, clients, gradients, records, sites, prepared.streams)
-        else:
-            watcher = RecordInUpdate(runtime, method, clients, view, gradients, records)
-        for closed in _rounds(prepared, state, watcher, personal, rounds, fixed=not real):
-            receipts += closed.receipts
-            watcher.published(state.parameters, closed.state)
-            state = state if not real else closed.state
-    return prepared, watcher, receipts
-
-
-def _rounds(
-    prepared: Prepared,
-    state: ServerState,
-    watcher: Watcher,
-    personal: PersonalModels | None,
-    rounds: int,
-    *,
-    fixed: bool,
-) -> Iterator[loop.Closed]:
-    """The first `rounds` rounds; if `fixed`, each opened with the state of the first, as an adversary's server may."""
-    population = prepared.sites.population
-    starts = [replace(state, round=round) for round in range(rounds)] if fixed else [state]
-    for first in starts:
-        training = loop.rounds(
-            prepared.spec.method, first, population, prepared.layout, watcher, prepared.streams, personal=personal
-        )
-        for closed in training:
-            yield closed
-            if fixed or closed.state.round == rounds:
-                break
-
-
-def _records(
-    prepared: Prepared,
-    gradients: Gradients,
-    state: ServerState,
-    count: int,
-    replaced: bool,
-    generator: np.random.Generator,
-) -> Records:
-    example = prepared.spec.method.example
-    return craft(
-        gradients,
-        state.parameters,
-        prepared.dataset.input_shape,
-        prepared.dataset.classes,
-        None if example is None else example.at(0, prepared.spec.method.rounds).factors,
-        count=count,
-        replaced=replaced,
-        generator=generator,
-    )
-
-
-@contextmanager
-def _personal(method: Method) -> Iterator[PersonalModels | None]:
-    """A place for the clients' own models while the audit runs."""
-    if isinstance(method.personal, Shared):
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="fedveil-audit-") as directory:
-        yield PersonalModels(method.personal, Path(directory))
 
 
 def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]:
@@ -273,9 +184,9 @@ def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]
     return tuple((delta, table.at(delta).of(verified.unit, verified.view).epsilon) for delta in others)
 
 
-def _if_gaussian(shown: Evidence, verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:
-    """ε at δ by the bound on μ, where all that is verified is a composition of plain Gaussians."""
-    if shown.mean is None or not math.isfinite(verified.epsilon):
+def _gaussian_mean(verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:
+    """μ of what is verified, where all of it is a composition of plain Gaussians."""
+    if not math.isfinite(verified.epsilon):
         return None
     if method.example is not None and method.upload is not None:
         return None  # the cell is the better of two bounds, of which one may be sampled
@@ -283,4 +194,4 @@ def _if_gaussian(shown: Evidence, verified: Guarantee, method: Method, unit: Uni
     sampled = method.batch.kind in ("poisson", "without-replacement") and view is not View.ON_DEVICE
     if not whole and (unit is Unit.CLIENT or method.example is None or sampled):
         return None
-    return epsilon_of_mean(shown.mean, verified.delta)
+    return mean_of_epsilon(verified.epsilon, verified.delta)

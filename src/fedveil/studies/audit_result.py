@@ -1,13 +1,16 @@
-"""What an audit ends with: the adversary's lower bound beside the verified ε."""
+"""What an audit ends with: a verdict, what the adversary showed beside what is verified, and what it could have."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedveil.attacks.audit.bounds import Evidence, worst_excess
+from fedveil.attacks.audit.bounds import Evidence
+from fedveil.attacks.audit.power import Power
+from fedveil.attacks.audit.promise import EXCESS_ROUNDING, Excess, Promise
 from fedveil.core.guarantee import Guarantee, plain_number
 from fedveil.core.types import Unit, View
+from fedveil.core.verdicts import Check, Verdict
 
 
 @dataclass(frozen=True)
@@ -20,63 +23,70 @@ class Audit:
     view: View
     rounds: int
     canaries: int
-    found: Evidence
+    evidence: Evidence
     verified: Guarantee
-    curve: tuple[tuple[float, float], ...]  # (δ, verified ε) at the other δ
+    promise: Promise
     gaussian: float | None  # ε at δ if the mechanism is Gaussian, as it declares
+    power: Power | None  # None where nothing is promised
+    checks: tuple[Check, ...]
     seeded: bool
 
     @property
     def epsilon_lower(self) -> float:
-        return self.found.epsilon()
+        return self.evidence.epsilon()
 
     @property
-    def refuted(self) -> tuple[float, float, float] | None:
-        """(δ, lower, verified) where the verified curve is most clearly broken; None where it holds."""
-        if not self.verified.finite:
+    def refuted(self) -> Excess | None:
+        """Where guesses break the verified curve most clearly; None where they do not."""
+        promise = self.promise
+        if not promise.finite:
             return None
-        at = (self.verified.delta, self.verified.epsilon)
-        broken = worst_excess(self.found, [at])
-        if broken is None and self.gaussian is not None and self.gaussian > self.verified.epsilon + 1e-6:
-            broken = (at[0], self.gaussian, at[1])
-        return broken or worst_excess(self.found, self.curve)
+        broken = promise.excess(self.evidence)
+        by_shape = self.gaussian is not None and self.gaussian > promise.epsilon + EXCESS_ROUNDING
+        if by_shape and (broken is None or broken.delta != promise.delta):
+            assert self.gaussian is not None
+            return Excess(promise.delta, self.gaussian, promise.epsilon)
+        return broken
 
     @property
-    def holds(self) -> bool:
-        return self.refuted is None
+    def verdict(self) -> Verdict:
+        if self.refuted is not None or any(check.contradicts for check in self.checks):
+            return Verdict.CONTRADICTED
+        if self.power is None:
+            return Verdict.NOTHING_PROMISED
+        return Verdict.CONSISTENT if self.power.conclusive else Verdict.INCONCLUSIVE
 
     def to_dict(self) -> dict[str, Any]:
-        refuted = self.refuted
+        refuted, power = self.refuted, self.power
         return {
+            "verdict": str(self.verdict),
             "method": self.method,
             "data": self.data,
             "unit": str(self.unit),
             "view": str(self.view),
             "rounds": self.rounds,
             "canaries": self.canaries,
-            "confidence": self.found.confidence,
+            "confidence": self.evidence.confidence,
             "epsilon_lower": self.epsilon_lower,
             "epsilon_lower_if_gaussian": self.gaussian,
             "epsilon_verified": plain_number(self.verified.epsilon),
             "delta": self.verified.delta,
             "relation": str(self.verified.relation),
-            "promised": self.verified.finite,
-            "holds": self.holds,
-            "refuted": None
-            if refuted is None
-            else dict(zip(("delta", "epsilon_lower", "epsilon_verified"), refuted, strict=True)),
+            "refuted": None if refuted is None else asdict(refuted),
+            "power": None if power is None else asdict(power),
+            "checks": [check.to_dict() for check in self.checks],
             "seeded": self.seeded,
             "details": {
-                "statistics": "independent trials and one run" if self.found.points else "one run",
+                "statistics": "independent trials and one run" if self.evidence.points else "one run",
                 "verified_composition": self.verified.composition,
                 "reason": self.verified.reason,
                 "caveats": [caveat.to_dict() for caveat in self.verified.caveats],
-                "guesses": [asdict(guessed) for guessed in self.found.one_run],
-                "points": [asdict(point) for point in self.found.points],
-                "mean_lower": self.found.mean,
+                "guesses": [asdict(guessed) for guessed in self.evidence.one_run],
+                "points": [asdict(point) for point in self.evidence.points],
+                "mean_lower": self.evidence.mean,
                 "curve": [
-                    {"delta": delta, "epsilon_lower": self.found.epsilon(delta), "epsilon_verified": epsilon}
-                    for delta, epsilon in self.curve
+                    {"delta": delta, "epsilon_lower": self.evidence.epsilon(delta), "epsilon_verified": epsilon}
+                    for delta, epsilon in self.promise.curve
                 ],
             },
         }

@@ -20,6 +20,7 @@ from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
 from fedveil.core.openness import OWN_TESTS
 from fedveil.core.types import TableCell, Unit, View
+from fedveil.core.verdicts import Verdict
 from fedveil.data.known_sets import SETS
 from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
@@ -153,7 +154,7 @@ def _check_releasable(
         raise ArgumentError("for_release", f"{name}: what is guaranteed can't be checked ({why})")
     if failed_audits:
         raise ArgumentError("for_release", f"{name}: an audit may have broken the promise ({failed_audits[0]})")
-    if not all(audit.holds for audit in audits):
+    if any(audit.verdict is Verdict.CONTRADICTED for audit in audits):
         raise ArgumentError(
             "for_release", f"{name}: an audit broke the promise, so there is nothing to release it with"
         )

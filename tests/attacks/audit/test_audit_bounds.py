@@ -10,7 +10,17 @@ import pytest
 
 from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.attacks.audit import bounds as audit_bounds
-from fedveil.attacks.audit.bounds import Evidence, clopper_pearson, evidence, operating_points, p_value, refuted
+from fedveil.attacks.audit.bounds import (
+    BY_CHECKS,
+    BY_LEARNING,
+    BY_SCORE,
+    Evidence,
+    clopper_pearson,
+    evidence,
+    operating_points,
+    p_value,
+    refuted,
+)
 from fedveil.core.errors import FedveilError
 
 
@@ -75,8 +85,9 @@ def test_the_bounds_share_the_probability_of_being_wrong(independent: bool, monk
     generator = np.random.default_rng(5)
     coins = generator.random(800) < 0.5
     scores = generator.standard_normal(800) + coins
-    evidence(scores, coins, delta=1e-5, confidence=0.9, independent=independent)
-    assert sum(shares) == pytest.approx(0.1)
+    evidence(scores, coins, delta=1e-5, confidence=0.9, independent=independent, readings=scores[:, None])
+    assert sum(shares) == pytest.approx(0.1 * (BY_SCORE + BY_LEARNING))
+    assert pytest.approx(1) == BY_SCORE + BY_LEARNING + BY_CHECKS
 
 
 def test_randomised_response_is_bounded_below_its_epsilon_and_nearly_reached() -> None:
@@ -135,3 +146,27 @@ def test_few_or_one_sided_coins_refute_nothing_and_break_nothing(coins: list[boo
         np.arange(len(coins)) * 1.0, np.array(coins, dtype=bool), delta=1e-5, confidence=0.95, independent=True
     )
     assert found.epsilon() == 0.0
+
+
+def test_a_learned_score_shows_what_two_equal_noises_hide() -> None:
+    """Either reading alone is hidden by noise a hundred times as large; their difference is not."""
+    generator = np.random.default_rng(8)
+    coins = generator.random(800) < 0.5
+    noise = 100 * generator.standard_normal(800)
+    readings = np.stack((coins + noise, noise), axis=1)
+    plain = evidence(readings[:, 0], coins, delta=1e-5, confidence=0.95, independent=True)
+    learned = evidence(readings[:, 0], coins, delta=1e-5, confidence=0.95, independent=True, readings=readings)
+    assert plain.epsilon() < 0.5
+    assert learned.epsilon() > 4
+
+
+@pytest.mark.parametrize("columns", [1, 9, 300])
+def test_what_is_learned_from_noise_alone_shows_nothing(columns: int) -> None:
+    """More readings than canaries to learn from fit them perfectly; the others tell."""
+    generator, wrong = np.random.default_rng(9), 0
+    for _ in range(40):
+        coins = generator.random(400) < 0.5
+        readings = generator.standard_normal((400, columns))
+        shown = evidence(readings[:, 0], coins, delta=1e-5, confidence=0.95, independent=True, readings=readings)
+        wrong += shown.epsilon() > 0
+    assert wrong <= 4

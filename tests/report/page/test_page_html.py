@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from page_facts import Page, audit, claim, guarantee, guarantees, make_run
+from page_facts import Page, audit, audit_check, audit_power, claim, guarantee, guarantees, make_run
 
 from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind, Relation
 from fedveil.core.rounding import rounded_down
@@ -249,7 +249,7 @@ def test_what_no_noise_covers_is_said_beside_the_short_table(kind: CaveatKind) -
 
 
 def test_a_broken_audit_is_said_before_any_number() -> None:
-    broken = audit(holds=False, refuted={"delta": 1e-5, "epsilon_lower": 3.0, "epsilon_verified": 1.5})
+    broken = audit(verdict="contradicted", refuted={"delta": 1e-5, "epsilon_lower": 3.0, "epsilon_verified": 1.5})
     text = Page(shown(make_run(audits=(broken,)))).text
     assert text.index("An audit broke the promise") < text.index("In short")
     assert "BROKEN" in text
@@ -344,6 +344,19 @@ def test_a_run_that_ended_early_says_why() -> None:
     assert f"It ended after 3 of 8 rounds: {ENDED_EARLY}." in text
 
 
-def test_an_audit_that_broke_the_promise_says_so_even_without_saying_where() -> None:
-    text = Page(shown(make_run(audits=(audit(holds=False),)))).text
-    assert "BROKEN: ε ≤ 1.5 was promised at δ = 1e-05, and more was shown; do not rely on this promise." in text
+def test_an_audit_whose_check_contradicts_broke_the_promise() -> None:
+    half = audit(verdict="contradicted", checks=[audit_check(measured=0.5, chance=1e-9)])
+    text = Page(shown(make_run(audits=(half,)))).text
+    assert text.index("An audit broke the promise") < text.index("In short")
+    assert (
+        "BROKEN: the noise is not what is declared (its size is 0.500 of it over all coordinates); do not rely" in text
+    )
+
+
+def test_an_inconclusive_audit_is_framed_as_a_warning_and_called_so() -> None:
+    html = shown(make_run(audits=(audit(verdict="inconclusive", power=audit_power(noise=0.129)),)))
+    assert row_of(html, "record × server", "1.5", "0.1", "0.12 of declared", "100", "1", "inconclusive")
+    text = Page(html).text
+    assert "record × server: inconclusive" in text
+    assert "An audit broke the promise" not in text
+    assert "consistent with the promise" not in text

@@ -4,6 +4,11 @@ m canaries are each included by a fair coin of their own; `members[i]` is that c
 makes of all it saw, higher for "was in". Nothing here knows how the scores came about: any score gives a valid bound, a
 better one gives a larger bound. Two tests are made, and the confidence is shared between them.
 
+Both are made twice: with the adversary's score, and, for a smaller share of the error, with a score that is learned
+(`learned.py`) from a quarter of the canaries, whose coins the adversary is told, and evaluated on the others. That one
+notices noise that is missing somewhere or there twice, without being told where. The rest of the error belongs to the
+comparisons with the declaration (`execution_checks.py`).
+
 **One run** (Steinke, Nasr, Jagielski 2023, theorem 5.2 and appendix D). Guess "in" for the highest scores and "out" for
 the lowest, r guesses in all. If the run is (ε, δ)-private for each canary, each guess is right with probability at most
 q = e^ε/(1 + e^ε) whatever the other guesses were, up to δ, so the probability of v or more right ones is at most
@@ -30,7 +35,6 @@ at any δ.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +42,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, ndtri
 from scipy.stats import binom
 
+from fedveil.attacks.audit.learned import learned_weights
 from fedveil.core.errors import ArgumentError, FedveilError
 
 Scores = npt.NDArray[np.float64]
@@ -50,7 +55,10 @@ TOP_ONLY = (0.05, 0.01)
 """Shares guessed "in" only: a canary that is used rarely shows rarely, and its absence never."""
 
 CHOOSING = 4
-"""Every fourth trial serves to choose thresholds and is not evaluated."""
+"""Every fourth trial serves to choose thresholds, and to learn a score, and is not evaluated."""
+
+BY_SCORE, BY_LEARNING, BY_CHECKS = 0.8, 0.1, 0.1
+"""How the error probability of an audit is shared: the adversary's own score, the learned one, all checks together."""
 
 MOST_REFUTED = 60.0
 """No experiment of any size refutes a larger ε."""
@@ -120,15 +128,46 @@ class Evidence:
         return max(point.mean for point in self.points) if self.points else None
 
 
-def evidence(scores: Scores, members: Coins, *, delta: float, confidence: float, independent: bool) -> Evidence:
-    """The lower bounds that these scores support, all of them together with `confidence`."""
+def evidence(
+    scores: Scores,
+    members: Coins,
+    *,
+    delta: float,
+    confidence: float,
+    independent: bool,
+    readings: Scores | None = None,
+) -> Evidence:
+    """The lower bounds that these scores support, all of them together with `confidence`.
+
+    `readings` `[m, d]` are what the adversary saw of each canary, from which it may learn a score of its own.
+    """
     check_confidence(confidence)
     if len(scores) != len(members) or np.isnan(scores).any():
         raise FedveilError("audit: one score that is a number is needed for each canary")
     error = 1 - confidence
-    share = error / 2 if independent else error
-    points = operating_points(scores, members, delta, error / 2) if independent else ()
-    return Evidence(delta, confidence, one_run(scores, members, delta, share), points)
+    guessed, points = _tests(scores, members, delta, error * BY_SCORE, independent)
+    if readings is not None:
+        choosing = chooses(len(members))
+        learned = readings @ learned_weights(readings[choosing], members[choosing])
+        # Canaries whose coins were told are not guessed.
+        more = one_run(learned[~choosing], members[~choosing], delta, error * BY_LEARNING / (2 if independent else 1))
+        guessed += more
+        if independent:
+            points += operating_points(learned, members, delta, error * BY_LEARNING / 2)
+    return Evidence(delta, confidence, guessed, points)
+
+
+def _tests(
+    scores: Scores, members: Coins, delta: float, error: float, independent: bool
+) -> tuple[tuple[Guessed, ...], tuple[OperatingPoint | Accuracy, ...]]:
+    if not independent:
+        return one_run(scores, members, delta, error), ()
+    return one_run(scores, members, delta, error / 2), operating_points(scores, members, delta, error / 2)
+
+
+def chooses(count: int) -> Coins:
+    """Which of so many trials serve to choose and to learn."""
+    return np.asarray(np.arange(count) % CHOOSING == 0)
 
 
 def check_confidence(confidence: float) -> None:
@@ -140,15 +179,19 @@ def check_confidence(confidence: float) -> None:
 def one_run(scores: Scores, members: Coins, delta: float, error: float) -> tuple[Guessed, ...]:
     """The bounds by counting right guesses, for fixed numbers of guesses; together wrong with probability `error`."""
     order, count = np.argsort(scores, kind="stable"), len(scores)
-    ends = [(round(count * share / 2), round(count * share / 2)) for share in BOTH_ENDS]
-    ends += [(max(round(count * share), 1), 0) for share in TOP_ONLY]
-    guessed = []
+    ends, guessed = numbers_of_guesses(count), []
     for top, bottom in ends:
-        top = min(top, count - bottom)
         right = int(members[order[count - top :]].sum()) + int((~members[order[:bottom]]).sum())
         guesses = top + bottom
         guessed.append(Guessed(guesses, right, refuted(count, guesses, right, delta, error / len(ends))))
     return tuple(guessed)
+
+
+def numbers_of_guesses(count: int) -> list[tuple[int, int]]:
+    """How many of the highest scores are guessed "in" and how many of the lowest "out", once for each share."""
+    ends = [(round(count * share / 2), round(count * share / 2)) for share in BOTH_ENDS]
+    ends += [(max(round(count * share), 1), 0) for share in TOP_ONLY]
+    return [(min(top, count - bottom), bottom) for top, bottom in ends]
 
 
 def refuted(canaries: int, guesses: int, right: int, delta: float, error: float) -> float:
@@ -182,7 +225,7 @@ def operating_points(
     scores: Scores, members: Coins, delta: float, error: float
 ) -> tuple[OperatingPoint | Accuracy, ...]:
     """The rates at the threshold best for ε at δ, and the share of right answers; together wrong up to `error`."""
-    choosing = np.arange(len(scores)) % CHOOSING == 0
+    choosing = chooses(len(scores))
     seen, coins = scores[choosing], members[choosing]
     if not coins.any() or coins.all():
         return ()
@@ -211,13 +254,6 @@ def clopper_pearson(successes: npt.NDArray[np.int64], trials: int, error: float)
     """Clopper–Pearson: a probability that these successes show to be reached, except with probability `error`."""
     some = np.maximum(successes, 1)
     return np.where(successes > 0, betaincinv(some, trials - some + 1, error), 0.0)
-
-
-def worst_excess(shown: Evidence, verified: Sequence[tuple[float, float]]) -> tuple[float, float, float] | None:
-    """Of pairs (δ, verified ε), the one that the evidence refutes most, as (δ, lower, verified); None if none is."""
-    broken = [(delta, shown.epsilon(delta), epsilon) for delta, epsilon in verified]
-    broken = [one for one in broken if one[1] > one[2] + 1e-6]
-    return max(broken, key=lambda one: one[1] - one[2]) if broken else None
 
 
 def _log_ratio(much: float, little: float) -> float:

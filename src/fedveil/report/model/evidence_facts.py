@@ -12,6 +12,7 @@ from typing import Any
 
 from fedveil.core.guarantee import Caveat, cell_name
 from fedveil.core.types import Unit, View
+from fedveil.core.verdicts import Check, CheckKind, Verdict
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,29 @@ class Refutation:
 
 
 @dataclass(frozen=True)
+class PowerFacts:
+    """What an audit's guesses could see.
+
+    If every guess were right, they would show ε ≥ `possible`. Noise below the share `noise` of what is declared is
+    noticed with probability `probability`. So many canaries would notice half the noise; None if that is not known.
+    """
+
+    answers: int
+    possible: float
+    noise: float
+    canaries_needed: int | None
+    probability: float
+
+
+@dataclass(frozen=True)
 class AuditFacts:
     """What an adversary could show about a run, beside what was verified of it.
 
-    `reason` and `caveats` are those of the verified guarantee. `refuted` is None where the promise holds.
+    `reason` and `caveats` are those of the verified guarantee. `refuted` says where guesses contradict the promise;
+    `checks` may contradict it too. `power` is None where nothing was promised.
     """
 
+    verdict: Verdict
     method: str
     data: str
     unit: Unit
@@ -84,9 +102,9 @@ class AuditFacts:
     epsilon_lower_if_gaussian: float | None
     epsilon_verified: float
     delta: float
-    promised: bool
-    holds: bool
     refuted: Refutation | None
+    power: PowerFacts | None
+    checks: tuple[Check, ...]
     reason: str
     caveats: tuple[Caveat, ...]
 
@@ -96,8 +114,9 @@ class AuditFacts:
 
     @staticmethod
     def from_dict(table: Mapping[str, Any]) -> AuditFacts:
-        refuted, details = table["refuted"], table["details"]
+        refuted, power, details = table["refuted"], table["power"], table["details"]
         facts = AuditFacts(
+            Verdict(table["verdict"]),
             _text(table["method"]),
             _text(table["data"]),
             Unit(table["unit"]),
@@ -109,19 +128,38 @@ class AuditFacts:
             _number_or_none(table["epsilon_lower_if_gaussian"]),
             _number(table["epsilon_verified"]),
             _number(table["delta"]),
-            _truth(table["promised"]),
-            _truth(table["holds"]),
             None
             if refuted is None
             else Refutation(
                 _number(refuted["delta"]), _number(refuted["epsilon_lower"]), _number(refuted["epsilon_verified"])
             ),
+            None if power is None else _power(power),
+            tuple(_check(check) for check in table["checks"]),
             _text(details["reason"]),
             tuple(_caveat(caveat) for caveat in details["caveats"]),
         )
-        if facts.holds and facts.refuted is not None:
-            raise ValueError("an audit says that a promise holds and that it is refuted")
+        broken = facts.refuted is not None or any(check.contradicts for check in facts.checks)
+        if broken is not (facts.verdict is Verdict.CONTRADICTED):
+            raise ValueError(f"an audit's verdict is {facts.verdict}, and its numbers say otherwise")
+        if facts.power is None and facts.verdict in (Verdict.CONSISTENT, Verdict.INCONCLUSIVE):
+            raise ValueError("an audit of a promise does not say what it could have seen")
         return facts
+
+
+def _power(table: Mapping[str, Any]) -> PowerFacts:
+    needed = table["canaries_needed"]
+    return PowerFacts(
+        _whole(table["answers"]),
+        _number(table["possible"]),
+        _number(table["noise"]),
+        None if needed is None else _whole(needed),
+        _number(table["probability"]),
+    )
+
+
+def _check(table: Mapping[str, Any]) -> Check:
+    measured, chance, level = (_number(table[key]) for key in ("measured", "chance", "level"))
+    return Check(CheckKind(table["kind"]), measured, chance, level, _whole(table["samples"]))
 
 
 def _caveat(value: object) -> Caveat:
@@ -133,12 +171,6 @@ def _caveat(value: object) -> Caveat:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"not a text: {value!r}")
-    return value
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"neither true nor false: {value!r}")
     return value
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 
 from fedveil.core.rounding import rounded_down
-from fedveil.report.model.audit_sentences import audit_sentences
+from fedveil.core.verdicts import Verdict
+from fedveil.report.model.audit_sentences import VERDICTS, audit_sentences
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts, Theft
 from fedveil.report.model.number_texts import epsilon_text
 from fedveil.report.model.run_facts import Options, Run
@@ -17,6 +18,14 @@ NOT_FOR_RELEASE = (
 )
 
 KEEPS = " makes one and keeps its result."
+
+CALLOUTS = {
+    Verdict.CONTRADICTED: "bad",
+    Verdict.CONSISTENT: "note",
+    Verdict.INCONCLUSIVE: "warn",
+    Verdict.NOTHING_PROMISED: "note",
+}
+"""How a verdict is framed."""
 
 
 def attack_section(run: Run, options: Options, level: int) -> Markup:
@@ -96,15 +105,25 @@ def audit_section(run: Run, options: Options) -> Markup:
         paragraph(
             "An audit trains the same spec again with planted records or clients (canaries) and lets an adversary guess"
             " which were used. What it gets right bounds ε from below; above the verified ε it would refute the proof."
-            " A bound far below does not mean that the training is more private than proved."
+            " A bound far below does not mean that the training is more private than proved. Each audit says how large"
+            " a violation it would have noticed; one that would have missed half the noise proves nothing either way."
         )
     ]
     for audit in run.audits:
-        kind = "note" if audit.holds else "bad"
-        parts.append(callout(kind, f"{audit.name}: {_verdict(audit)}", *audit_sentences(audit)))
-    headings = ["Of what × against whom", "ε verified, at most", "ε shown, at least", "canaries", "rounds", "verdict"]
+        parts.append(
+            callout(CALLOUTS[audit.verdict], f"{audit.name}: {VERDICTS[audit.verdict]}", *audit_sentences(audit))
+        )
+    headings = [
+        "Of what × against whom",
+        "ε verified, at most",
+        "ε shown, at least",
+        "noise it would miss, from",
+        "canaries",
+        "rounds",
+        "verdict",
+    ]
     rows = [_audit_row(audit) for audit in run.audits]
-    parts.append(table("Audit bounds", headings, rows, numbers=(1, 2, 3, 4), class_="stack"))
+    parts.append(table("Audit bounds", headings, rows, numbers=(1, 2, 3, 4, 5), class_="stack"))
     return join(parts)
 
 
@@ -113,13 +132,8 @@ def _audit_row(audit: AuditFacts) -> list[str]:
         audit.name,
         epsilon_text(audit.epsilon_verified),
         rounded_down(audit.epsilon_lower),
+        "–" if audit.power is None else f"{rounded_down(audit.power.noise, 2)} of declared",
         f"{audit.canaries:,}",
         str(audit.rounds),
-        _verdict(audit),
+        VERDICTS[audit.verdict],
     ]
-
-
-def _verdict(audit: AuditFacts) -> str:
-    if not audit.holds:
-        return "the promise is broken"
-    return "nothing contradicts the promise" if audit.promised else "nothing was promised"

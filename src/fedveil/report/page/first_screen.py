@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Unit, View
+from fedveil.core.verdicts import Verdict
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
 from fedveil.report.page.guarantee_sentences import (
@@ -64,7 +65,7 @@ def first_warnings(run: Run) -> Markup:
 
 
 def _broken(run: Run) -> bool:
-    return any(not audit.holds for audit in run.audits)
+    return any(audit.verdict is Verdict.CONTRADICTED for audit in run.audits)
 
 
 def first_screen(run: Run, options: Options) -> Markup:

@@ -1,0 +1,70 @@
+"""Whether a new model, and a new bound, are what the noisy sums of a round make of the old ones.
+
+That is computed once more, for the few coordinates that a witness looks at, from what was measured with its noise.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from fedveil.core.parameters import Layout
+from fedveil.core.types import Population
+from fedveil.engine.client import Upload
+from fedveil.engine.post_processing import LAST_DIGITS, aggregated, agree
+from fedveil.engine.server import ServerState, Tally
+from fedveil.engine.updates import usable
+from fedveil.engine.witness import looked_at
+from fedveil.mechanisms.adaptive import Reported
+from fedveil.method import Method
+
+
+class ClosingCheck:
+    """Adds up, beside the tally, the few coordinates of a round's uploads that it then expects in the model."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._places = looked_at(layout)
+        self._total = torch.zeros(len(self._places), dtype=torch.float64)
+        self._sizes = self._total.clone()
+        self._reports: Tensor | None = None
+
+    def add(self, upload: Upload) -> None:
+        points = usable(upload.update)[self._places]
+        self._total += points
+        self._sizes += points.abs()
+        if upload.report is not None:
+            self._reports = upload.report if self._reports is None else self._reports + upload.report
+
+    def passes(
+        self, method: Method, before: ServerState, after: ServerState, tally: Tally, population: Population
+    ) -> bool:
+        """Whether the state after a round follows from the one before and from what was measured."""
+        divisor = method.cohort.at(before.round, method.rounds).divisor(population.clients)
+        total, expected, sizes = tally.total[self._places], self._total, self._sizes
+        if tally.measured is not None:  # the server's own noise is on the sum of what it clipped
+            expected, sizes = tally.measured, tally.measured.abs()
+        model = aggregated(
+            method.aggregate,
+            before.parameters,
+            total,
+            divisor,
+            before.optimiser,
+            before.round,
+            method.rounds,
+            self._places,
+        )
+        return (
+            bool(((total - expected).abs() <= LAST_DIGITS * sizes).all())
+            and bool(agree(model, after.parameters[self._places], before.parameters[self._places]))
+            and self._is_bound(method, before, after, tally, divisor)
+        )
+
+    def _is_bound(self, method: Method, before: ServerState, after: ServerState, tally: Tally, divisor: float) -> bool:
+        reports = self._reports if tally.measured_reports is None else tally.measured_reports
+        clip = method.adaptive_clip
+        if clip is None or before.bound is None or after.bound is None or not isinstance(clip.adaptive, Reported):
+            return before.bound == after.bound
+        expected = before.bound if reports is None else clip.adaptive.next(before.bound, reports, divisor)
+        return math.isclose(expected, after.bound, rel_tol=LAST_DIGITS)
