@@ -44,7 +44,8 @@ SMALL: dict[str, Any] = {
     "local.steps": 4,
     "stop.rounds": 4,
 }
-ROW = {"batch": {"kind": "partition", "size": 5}}  # Fed-CDP's own noise: σ = 6 on every row
+ROW = {"batch": {"kind": "partition", "size": 5}}  # Fed-CDP's own noise: σ = 6 for every row
+DEVICE = ROW | {"example.each_row": True}
 POISSON = {"batch": {"kind": "poisson", "size": 5}, "example.sigma": 8.0, "example.noise": "sum"}
 ADAM = POISSON | {"batch": {"kind": "without-replacement", "size": 5}, "local.optimiser": "adam", "local.decay": 0.1}
 LARGE = {"upload.sigma": 20.0, "local.steps": 1}
@@ -57,7 +58,8 @@ SERVER["server"] |= {"unit": "client"}
 
 CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "row": ("fed-cdp", ROW, "record", "server"),
-    "device": ("fed-cdp", ROW, "record", "on_device"),
+    "device": ("fed-cdp", DEVICE, "record", "on_device"),
+    "each row": ("fed-cdp", DEVICE, "record", "server"),
     "poisson": ("fed-cdp", POISSON, "record", "server"),
     "adam": ("fed-cdp", ADAM, "record", "server"),
     "upload": ("fed-sdp-client", LARGE, "client", "server"),
@@ -75,6 +77,7 @@ def audited(dataset: Dataset, case: str, **options: Any) -> Audit:
 
 EXPECTED = {
     "row": {CheckKind.NOISE_SIZE, CheckKind.NOISE_REUSE, CheckKind.BATCHES, CheckKind.SENSITIVITY},
+    "each row": {CheckKind.NOISE_SIZE, CheckKind.NOISE_REUSE, CheckKind.BATCHES, CheckKind.SENSITIVITY},
     "device": {CheckKind.NOISE_SIZE, CheckKind.NOISE_REUSE, CheckKind.BATCHES, CheckKind.SENSITIVITY},
     "poisson": {CheckKind.NOISE_SIZE, CheckKind.NOISE_REUSE, CheckKind.BATCHES, CheckKind.SENSITIVITY},
     "adam": {CheckKind.NOISE_SIZE, CheckKind.NOISE_REUSE, CheckKind.BATCHES, CheckKind.SENSITIVITY},
@@ -103,6 +106,7 @@ PLANTED: list[tuple[str, Plant, CheckKind]] = [
     ("row", shared(round=0), CheckKind.NOISE_REUSE),
     ("row", no_clip, CheckKind.SENSITIVITY),
     ("row", sensitivity_of_one_layer, CheckKind.SENSITIVITY),
+    ("each row", times(0.9), CheckKind.NOISE_SIZE),
     ("device", times(0.9), CheckKind.NOISE_SIZE),
     ("device", one_noise_for_all_rows, CheckKind.NOISE_REUSE),
     ("device", no_clip, CheckKind.SENSITIVITY),

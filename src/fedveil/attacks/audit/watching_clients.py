@@ -151,7 +151,7 @@ class RecordOnDevice(Watcher):
         groups = [self.clients[i : i + TAPPED_TOGETHER] for i in range(0, len(self.clients), TAPPED_TOGETHER)]
         groups.append(tuple(client for client in cohort if client not in self._canary))
         for group in groups:
-            # A tapped step draws other noise, so who is tapped when must not depend on who else takes part.
+            # A tapped step may round differently, so who is tapped when must not depend on who else takes part.
             tapped = frozenset[int]().union(*(self._own_steps[client] for client in group))
             members = [client for client in group if client in cohort]
             if members:
