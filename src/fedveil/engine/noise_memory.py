@@ -88,15 +88,15 @@ class NoiseMemory:
         )
 
     def confirms_batches(
-        self, indices: Tensor, counts: Tensor, kinds: Sequence[Sampling], owners: Sequence[Hashable]
+        self, positions: Tensor, counts: Tensor, kinds: Sequence[Sampling], owners: Sequence[Hashable]
     ) -> bool:
-        """Whether batches `[K, steps, slots]` of sizes `[K, steps]` are drawn as these kinds of sampling say.
+        """Whether batches of clients' own records `[K, steps, slots]` are drawn as these kinds of sampling say.
 
-        They do not come back, in other steps or other rounds; sizes of Poisson batches vary as they must.
+        They do not come back, in other steps or other rounds; sizes `[K, steps]` of Poisson batches vary as they must.
         """
         good = True
         for k in self.not_counted("batches", owners):
-            good &= self._confirms_draws(indices[k], kinds[k], owners[k])
+            good &= self._confirms_draws(positions[k], kinds[k], owners[k])
             if kinds[k].kind == "poisson":
                 self._count_sizes(counts[k].double(), kinds[k])
         return (
@@ -105,14 +105,14 @@ class NoiseMemory:
             and abs(self.batch_squares) <= MEASURED_DEVIATIONS * math.sqrt(self.batch_spread) + 1e-9
         )
 
-    def _confirms_draws(self, indices: Tensor, kind: Sampling, owner: Hashable) -> bool:
-        steps, chance = len(indices), same_batch(kind)
-        again = int((indices[1:] == indices[:-1]).all(dim=-1).sum())
+    def _confirms_draws(self, positions: Tensor, kind: Sampling, owner: Hashable) -> bool:
+        steps, chance = len(positions), same_batch(kind)
+        again = int((positions[1:] == positions[:-1]).all(dim=-1).sum())
         if again * (chance + math.log(max(steps, 1))) <= NO_CHANCE:
             return False
         if steps * chance > NO_CHANCE:  # so few records that a round may well look like another
             return True
-        return not self.returns(hash(("batches", indices.numpy().tobytes())), owner)
+        return not self.returns(hash(("batches", positions.numpy().tobytes())), owner)
 
     def _count_sizes(self, sizes: Tensor, kind: Sampling) -> None:
         variance = kind.batch * (1 - kind.batch / kind.records)

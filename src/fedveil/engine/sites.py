@@ -26,6 +26,7 @@ class Draws:
     """
 
     indices: Tensor
+    positions: Tensor  # [K, steps, slots] the same among the client's own records
     counts: Tensor  # [K, steps] how many of the indices are meant, from the left
     declared: int  # B, the constant that divisors and noise use
     records: tuple[int, ...]  # N_i of each client
@@ -73,17 +74,19 @@ class Sites:
     def draw(self, method: Method, round: int, clients: Sequence[int], streams: Streams) -> Draws:
         """Each client draws its batches from its own stream."""
         steps, _, declared = self.shape(method, clients[0])
-        indices, counts, orders = [], [], []
+        indices, positions, counts, orders = [], [], [], []
         for client in clients:
             generator = streams.generator(Purpose.BATCH, Address(round, client))
             draw = method.batch.draw(self.sizes[client], steps, generator)
-            indices.append(self.members(client)[torch.from_numpy(draw.positions)])
+            positions.append(torch.from_numpy(draw.positions))
+            indices.append(self.members(client)[positions[-1]])
             counts.append(torch.from_numpy(np.ascontiguousarray(draw.counts)))
             if method.batch.kind == "poisson":
                 slots = np.tile(np.arange(draw.positions.shape[1]), (steps, 1))
                 orders.append(torch.from_numpy(generator.permuted(slots, axis=1)))
         return Draws(
             indices=torch.stack(indices),
+            positions=torch.stack(positions),
             counts=torch.stack(counts),
             declared=declared,
             records=tuple(self.sizes[client] for client in clients),
