@@ -13,6 +13,13 @@ _SHARED = (
     "        noisy = noisy + one.repeat(1, batch)"
 )
 
+_RIGHT_AND_SHARED = (
+    f"{_ROWS_NOISED}\n"
+    "        right = noisy.view(count, batch, size)\n"
+    "        noisy = rows.double().view(count, batch * size)\n"
+    f"        {_SHARED}"
+)
+
 ROW_BUGS = [
     Mutant(
         name="shared row noise",
@@ -25,11 +32,7 @@ ROW_BUGS = [
         name="shared row noise, right sum",
         bug="all rows of a batch have the same noise, and their sum has the noise that it should",
         patches=(
-            Patch(
-                GAUSSIAN,
-                _ROWS_NOISED,
-                f"{_ROWS_NOISED}\n        right = noisy.view(count, batch, size)\n        noisy = rows.double().view(count, batch * size)\n        {_SHARED}",
-            ),
+            Patch(GAUSSIAN, _ROWS_NOISED, _RIGHT_AND_SHARED),
             Patch(GAUSSIAN, "return whole_cells(noisy, self.row_std)", "return whole_cells(right, self.row_std)"),
         ),
         scene="each row",
