@@ -39,6 +39,7 @@ bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/steps.py
+	$(BIN)/python benchmarks/rows.py
 	$(BIN)/fedveil data fetch mnist
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/presets.py

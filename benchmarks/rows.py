@@ -1,4 +1,4 @@
-"""How much slower a Fed-CDP step is that noises every row by itself (`example.each_row`), and how far that is noise.
+"""How much slower a Fed-CDP step is that noises every row by itself (`example.each_row`).
 
 `make bench` runs it. The two take turns on one core; the median of the turns' ratios counts. Results go to
 benchmarks/results/rows.json.

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from fedveil.core.streams import Streams
 from fedveil.core.types import Sampling
+from fedveil.data.dataset import Examples
 from fedveil.engine.noise_memory import NoiseMemory
+from fedveil.engine.sites import Sites
+from fedveil.parts.batches import WithoutReplacement
+from fedveil.parts.local_training import LocalTraining
+from fedveil.zoo import FED_CDP
 
 STD = 5.0
 
@@ -136,3 +143,14 @@ def test_so_few_records_that_batches_return_by_chance_are_confirmed() -> None:
     for round in range(200):
         sizes = generator.binomial(2, 0.5, (4, 1))
         assert memory.confirms_batches(*batches(sizes, 2, generator), kinds, owners(round))
+
+
+def test_a_client_that_holds_one_record_many_times_is_confirmed() -> None:
+    """Batches of the same record all the time are different draws of the client's places."""
+    examples = Examples(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64))
+    sites = Sites.of(examples, [torch.zeros(20, dtype=torch.int64)] * 2)
+    method = replace(FED_CDP, batch=WithoutReplacement(16), local=LocalTraining(steps=38))
+    draws = sites.draw(method, 0, [0, 1], Streams.from_seed(1))
+    assert not draws.indices.any()
+    kinds = [method.batch.sampling(20, 38)] * 2
+    assert NoiseMemory().confirms_batches(draws.positions, draws.counts, kinds, owners(0, 2))

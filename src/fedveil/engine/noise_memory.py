@@ -90,9 +90,10 @@ class NoiseMemory:
     def confirms_batches(
         self, positions: Tensor, counts: Tensor, kinds: Sequence[Sampling], owners: Sequence[Hashable]
     ) -> bool:
-        """Whether batches of clients' own records `[K, steps, slots]` are drawn as these kinds of sampling say.
+        """Whether batches are drawn as these kinds of sampling say.
 
-        They do not come back, in other steps or other rounds; sizes `[K, steps]` of Poisson batches vary as they must.
+        `positions` `[K, steps, slots]` are into each client's own records, `counts` `[K, steps]` the batches' sizes.
+        They do not come back, in other steps or other rounds; sizes of Poisson batches vary as they must.
         """
         good = True
         for k in self.not_counted("batches", owners):

@@ -26,7 +26,7 @@ class Draws:
     """
 
     indices: Tensor
-    positions: Tensor  # [K, steps, slots] the same among the client's own records
+    positions: Tensor  # the same, into each client's own records
     counts: Tensor  # [K, steps] how many of the indices are meant, from the left
     declared: int  # B, the constant that divisors and noise use
     records: tuple[int, ...]  # N_i of each client

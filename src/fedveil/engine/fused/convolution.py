@@ -62,7 +62,7 @@ class AnyConvolution(Layer):
 
 
 class _Forward(NamedTuple):
-    """NoiseMemory of the forward pass: images with a border, all their patches, the weights, the outputs."""
+    """Memory of the forward pass: images with a border, all their patches, the weights, the outputs."""
 
     inside: Tensor
     windows: Tensor
@@ -75,7 +75,7 @@ class _Forward(NamedTuple):
 
 
 class _Backward(NamedTuple):
-    """NoiseMemory of the backward pass; `pieces` pairs places in `matrix` with the kernel parts that go there."""
+    """Memory of the backward pass; `pieces` pairs places in `matrix` with the kernel parts that go there."""
 
     padded: Tensor
     windows: Tensor

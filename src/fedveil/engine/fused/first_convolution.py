@@ -12,7 +12,7 @@ from fedveil.engine.fused.workspace import Shelf
 
 
 class _Forward(NamedTuple):
-    """NoiseMemory of the forward pass; `plane_copies` pairs parts of the patches with the shifted rows they hold."""
+    """Memory of the forward pass; `plane_copies` pairs parts of the patches with the shifted rows they hold."""
 
     inside: Tensor
     column_windows: Tensor

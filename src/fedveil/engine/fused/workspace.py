@@ -1,4 +1,4 @@
-"""NoiseMemory kept from one step to the next: fresh pages cost more than the arithmetic done on them."""
+"""Memory kept from one step to the next: fresh pages cost more than the arithmetic done on them."""
 
 from __future__ import annotations
 
