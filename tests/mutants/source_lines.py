@@ -64,7 +64,7 @@ RECEIPTS_OFF = (
     ),
     Patch(
         SERVER,
-        'raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not as declared")',
+        'raise ReceiptMismatch(f"round {state.round}, server: what was measured on the sum is not as declared")',
         "pass",
     ),
     Patch(LOOP, 'raise ReceiptMismatch(f"round {state.round}: {odd}")', "pass"),
