@@ -57,7 +57,7 @@ SERVER["server"] |= {"unit": "client"}
 
 CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "row": ("fed-cdp", ROW, "record", "server"),
-    "device": ("fed-cdp", ROW, "record", "on_device"),
+    "device": ("fed-cdp", ROW | {"example.each_row": True}, "record", "on_device"),
     "poisson": ("fed-cdp", POISSON, "record", "server"),
     "adam": ("fed-cdp", ADAM, "record", "server"),
     "upload": ("fed-sdp-client", LARGE, "client", "server"),
