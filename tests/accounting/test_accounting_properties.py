@@ -113,13 +113,13 @@ def test_delta_and_epsilon_are_inverse(kind: str, noise: float, rate: float, cou
 @given(st.integers(2, 12))
 def test_flat_clipping_is_never_worse_than_layer_by_layer_at_equal_bound(layers: int) -> None:
     assert FED_CDP.example is not None
-    by_layer = replace(FED_CDP, example=replace(FED_CDP.example, each_row=True))
-    flat = replace(by_layer, example=replace(FED_CDP.example, each_row=True, clip=Clip(Constant(4.0), by="flat")))
+    layered = replace(FED_CDP, example=replace(FED_CDP.example, each_row=True))
+    flat = replace(FED_CDP, example=replace(FED_CDP.example, each_row=True, clip=Clip(Constant(4.0), by="flat")))
     tables = [
         plan(method, Population((500,)), layers, delta=1e-5, rounds=5, participation=5)
         for method in (
             replace(flat, cohort=replace(flat.cohort, size=1)),
-            replace(by_layer, cohort=replace(flat.cohort, size=1)),
+            replace(layered, cohort=replace(flat.cohort, size=1)),
         )
     ]
     for view in View:

@@ -249,7 +249,7 @@ def test_receipts_are_those_that_the_method_declares() -> None:
 @pytest.mark.parametrize("came", [0, 3])
 def test_noise_of_another_size_stops_the_round(factor: float, came: int, monkeypatch: pytest.MonkeyPatch) -> None:
     scale_noise(monkeypatch, factor)
-    with pytest.raises(ReceiptMismatch, match="server: the noise measured on the sum is not as declared"):
+    with pytest.raises(ReceiptMismatch, match="server: what was measured on the sum is not as declared"):
         sanitised(private(), torch.ones(came, SIZE))
 
 

@@ -216,8 +216,14 @@ def test_rows_longer_than_the_sensitivity_are_seen() -> None:
 
 
 def test_every_row_must_carry_noise_of_its_own() -> None:
-    before = torch.zeros(2, 3, 400)
+    before, places = torch.zeros(2, 3, 400), torch.arange(0, 400, 10)
     rows = torch.randn(before.shape, generator=torch.Generator().manual_seed(1))
-    assert rows_confirmed(before, rows, 1.0)
-    rows[1, 2] = 0
-    assert not rows_confirmed(before, rows, 1.0)
+
+    def confirmed(rows: Tensor, sums: Tensor | None = None) -> bool:
+        return rows_confirmed(before, rows, rows.sum(dim=1) if sums is None else sums, 1.0, places)
+
+    assert confirmed(rows)
+    assert not confirmed(torch.where(torch.arange(3)[:, None] == 2, torch.zeros(()), rows)), "one has none"
+    assert not confirmed(rows[:, :1].expand(-1, 3, -1)), "all have the same"
+    assert not confirmed(torch.cat([rows[:, :2], -rows[:, :1]], dim=1)), "the same with the other sign"
+    assert not confirmed(rows, rows.sum(dim=1) + rows[:, 0].roll(1, dims=1)), "the sum has another"

@@ -120,8 +120,9 @@ def test_the_attack_works_on_noise_in_single_precision(kind: str) -> None:
 @pytest.mark.parametrize("test", [reachable, on_grid])
 @pytest.mark.parametrize("send", [example, upload, server])
 def test_on_a_grid_the_attack_is_left_with_a_coin(send: Sent, test: Callable[..., int], kind: str) -> None:
-    """1,000 trials: within four standard deviations of one half."""
-    assert abs(share_of_right_guesses(send, kind, test, TRIALS) - 0.5) < 4 * 0.5 / np.sqrt(TRIALS)
+    """Within four standard deviations of one half."""
+    trials = TRIALS if test is reachable else 300
+    assert abs(share_of_right_guesses(send, kind, test, trials) - 0.5) < 4 * 0.5 / np.sqrt(trials)
 
 
 def test_exact_integers_of_uploads_give_nothing_away_either() -> None:

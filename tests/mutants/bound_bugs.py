@@ -35,7 +35,6 @@ _CLIPPING = [
         bug="nothing is clipped",
         patches=(Patch(CLIP, "torch.where(finite, factor,", "torch.where(finite, torch.ones_like(norms),"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -43,7 +42,6 @@ _CLIPPING = [
         bug="clipping factors are computed and not applied to the gradients",
         patches=(Patch(NETWORK, "scales = factors(norms) *", "scales = torch.ones_like(factors(norms)) *"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -51,7 +49,6 @@ _CLIPPING = [
         bug="updates are not clipped",
         patches=(Patch(UPDATES, CLIPPED_UPLOAD, "noisy = updates.double()"),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -59,7 +56,6 @@ _CLIPPING = [
         bug="the server adds up updates without clipping them",
         patches=(Patch(SERVER, CLIPPED_AT_SERVER, "for update in updates:"),),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -67,7 +63,6 @@ _CLIPPING = [
         bug="rows are clipped at twice the declared bound",
         patches=(Patch(CLIP, "torch.tensor(bound * (1 - margin)", "torch.tensor(2 * bound * (1 - margin)"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -75,7 +70,6 @@ _CLIPPING = [
         bug="a whole row is clipped by the norm of its first layer",
         patches=(Patch(CLIP, "length = norms.square().sum(dim=-1, keepdim=True).sqrt()", "length = norms[..., :1]"),),
         scene="poisson",
-        audit="poisson",
         caught_by=BOTH,
     ),
     Mutant(
@@ -83,7 +77,6 @@ _CLIPPING = [
         bug="norms are measured a third too small",
         patches=(Patch("core/norms.py", "size = rows.shape[-1]", "rows = rows / 1.5\n    size = rows.shape[-1]"),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
 ]
@@ -94,7 +87,6 @@ _DECLARED = [
         bug="the sensitivity of per-layer clipping leaves out the number of layers",
         patches=(_NO_LAYERS,),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -102,7 +94,6 @@ _DECLARED = [
         bug="the same, where updates are clipped",
         patches=(_NO_LAYERS,),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -110,7 +101,6 @@ _DECLARED = [
         bug="the same, where the server clips",
         patches=(_NO_LAYERS,),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -118,7 +108,6 @@ _DECLARED = [
         bug="the noise of one row is drawn on the sum, that of all rows is declared",
         patches=(_ONE_ROW,),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -126,7 +115,6 @@ _DECLARED = [
         bug="the same at the server",
         patches=(_ONE_ROW,),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -140,7 +128,6 @@ _DECLARED = [
             ),
         ),
         scene="noise on the sum",
-        audit="noise on the sum",
         caught_by=BOTH,
     ),
     Mutant(
@@ -177,6 +164,7 @@ _NOT_FINITE_OR_COUNTED = [
         bug="gradients that are not finite are added up",
         patches=(Patch(NETWORK, "if not math.isfinite(float(norms.sum() + losses.sum())):", "if False:"),),
         scene="enormous records",
+        audit="rows",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -184,6 +172,7 @@ _NOT_FINITE_OR_COUNTED = [
         bug="updates that are not finite are sent",
         patches=(_NOT_FINITE,),
         scene="enormous updates",
+        audit="upload",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -191,6 +180,7 @@ _NOT_FINITE_OR_COUNTED = [
         bug="updates that are not finite are added up",
         patches=(_NOT_FINITE,),
         scene="enormous updates, server",
+        audit="server",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -206,7 +196,6 @@ _NOT_FINITE_OR_COUNTED = [
             ),
         ),
         scene="poisson",
-        audit="poisson",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -221,7 +210,6 @@ _NOT_FINITE_OR_COUNTED = [
             ),
         ),
         scene="server reports",
-        audit="server reports",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -242,7 +230,6 @@ _NOT_FINITE_OR_COUNTED = [
             ),
         ),
         scene="poisson",
-        audit="poisson",
         caught_by=RECEIPTS,
     ),
 ]

@@ -22,7 +22,6 @@ DRAW_BUGS = [
             ),
         ),
         scene="poisson",
-        audit="poisson",
         caught_by=BOTH,
     ),
     Mutant(
@@ -30,7 +29,6 @@ DRAW_BUGS = [
         bug="every batch has the same records",
         patches=(Patch(BATCHES, _POISSON, "joined = np.tile(np.arange(records) < self.size, (steps, 1))"),),
         scene="poisson",
-        audit="poisson",
         caught_by=BOTH,
     ),
     Mutant(
@@ -44,7 +42,6 @@ DRAW_BUGS = [
             ),
         ),
         scene="poisson",
-        audit="poisson",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -52,7 +49,6 @@ DRAW_BUGS = [
         bug="a client's Poisson batches are those of its first round",
         patches=(Patch(SITES, "Address(round, client))", "Address(0, client))"),),
         scene="poisson",
-        audit="poisson",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -60,7 +56,6 @@ DRAW_BUGS = [
         bug="records join with twice the declared probability",
         patches=(Patch(BATCHES, _POISSON, _POISSON.replace("self.size /", "2 * self.size /")),),
         scene="poisson",
-        audit="poisson",
         caught_by=BOTH,
     ),
     Mutant(
@@ -84,6 +79,7 @@ DRAW_BUGS = [
         bug="two cohorts take part in turn",
         patches=(Patch(SERVER, _COHORT, _COHORT.replace("(round)", "(round % 2)")),),
         scene="many rounds",
+        audit="server",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -98,6 +94,7 @@ DRAW_BUGS = [
             ),
         ),
         scene="many rounds",
+        audit="server",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -111,6 +108,7 @@ DRAW_BUGS = [
             ),
         ),
         scene="many Poisson cohorts",
+        audit="server reports",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -132,7 +130,6 @@ DRAW_BUGS = [
         bug="the secret key is the same in every run",
         patches=(Patch(STREAMS, _KEY, 'key=b"k" * 32'),),
         scene="rows",
-        audit="rows",
         caught_by=AUDIT,
         test="tests/core/test_core_streams.py::test_unseeded_streams_differ_every_time_and_know_it",
     ),
@@ -141,7 +138,6 @@ DRAW_BUGS = [
         bug="the secret key is made from 32 random bits",
         patches=(Patch(STREAMS, _KEY, "key=hashlib.blake2b(secrets.token_bytes(4), digest_size=32).digest()"),),
         scene="rows",
-        audit="rows",
         caught_by=AUDIT,
     ),
     Mutant(
@@ -151,7 +147,6 @@ DRAW_BUGS = [
             Patch(STREAMS, "blake2b(purpose.encode(), key=self.key,", "blake2b(purpose.encode(), key=self.key[:4],"),
         ),
         scene="rows",
-        audit="rows",
         caught_by=AUDIT,
     ),
 ]

@@ -60,13 +60,15 @@ class Laboratory:
             raise Crashed(answer["crash"])
         return answer["result"]
 
-    def failing_test(self, patches: Iterable[Patch], test: str) -> bool:
-        """Whether a test fails with patched sources."""
+    def failing_test(self, patches: Iterable[Patch], *tests: str) -> bool:
+        """Whether one of the tests fails with patched sources."""
         with tempfile.TemporaryDirectory(dir=self._folder.name) as folder:
             source = copy_source(Path(folder), patches, self._base / SOURCE.name)
-            command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", "-p", "no:cacheprovider", test]
+            command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "", "-p", "no:cacheprovider"]
             environment = {**os.environ, "PYTHONPATH": str(source)}
-            done = subprocess.run(command, cwd=HERE.parents[1], env=environment, capture_output=True, check=False)
+            done = subprocess.run(
+                [*command, *tests], cwd=HERE.parents[1], env=environment, capture_output=True, check=False
+            )
         if done.returncode not in (0, 1):
             raise Crashed(done.stdout.decode() + done.stderr.decode())
         return done.returncode == 1

@@ -37,7 +37,7 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """A privacy bug. `scene` is the run that executes the changed lines, `audit` the audit that looks at them.
+    """A privacy bug. `scene` is the run that executes the changed lines; its namesake, or `audit`, audits them.
 
     `caught_by` are the lines of defence that must notice it; `test` is the test that does, where one is named. Without
     a defence that runs in production, `reason` says why none can see it.

@@ -27,7 +27,6 @@ _MISSING = [
         bug="gradients get no noise",
         patches=(noised(f"if purpose is not Purpose.EXAMPLE_NOISE:\n    {NOISED}"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -35,7 +34,6 @@ _MISSING = [
         bug="gradients get half of their noise",
         patches=(sized("EXAMPLE_NOISE", 0.5),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -43,7 +41,6 @@ _MISSING = [
         bug="updates get half of their noise",
         patches=(sized("UPLOAD_NOISE", 0.5),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -51,7 +48,6 @@ _MISSING = [
         bug="the sum of updates gets half of its noise",
         patches=(sized("SERVER_NOISE", 0.5),),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -59,7 +55,6 @@ _MISSING = [
         bug="the source of all noise draws half as wide, on a grid half as wide",
         patches=(Patch(NOISE, "if values.is_contiguous():", "std = std / 2\n        if values.is_contiguous():"),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -67,7 +62,6 @@ _MISSING = [
         bug="every other local step has no noise",
         patches=(noised(f"if addresses[0].step % 2 == 0:\n    {NOISED}"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -82,7 +76,6 @@ _MISSING = [
         bug="of clients that are computed together only the first gets noise",
         patches=(noised("source.add(purpose, addresses[:1], sums[:1], self.sum_std(rows))"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -90,7 +83,6 @@ _MISSING = [
         bug="noise is uniform, of the right standard deviation",
         patches=(with_cells("cells = (torch.rand(sums.shape, dtype=torch.float64) - 0.5) * 12**0.5 * 2**24"),),
         scene="rows",
-        audit="rows",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -98,7 +90,6 @@ _MISSING = [
         bug="every coordinate gets plus or minus one standard deviation",
         patches=(with_cells("cells = cells.sign() * 2**24"),),
         scene="upload",
-        audit="upload",
         caught_by=RECEIPTS,
     ),
 ]
@@ -119,7 +110,6 @@ _BEFORE_CLIPPING = [
             ),
         ),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -135,7 +125,6 @@ _BEFORE_CLIPPING = [
             ),
         ),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -150,7 +139,6 @@ _BEFORE_CLIPPING = [
             ),
         ),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
 ]
@@ -161,7 +149,6 @@ _MISPLACED = [
         bug="only the first half of a gradient's coordinates gets noise",
         patches=(first_half("EXAMPLE_NOISE"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -169,7 +156,6 @@ _MISPLACED = [
         bug="only the first half of a gradient's coordinates gets noise, so much that all together have the right size",
         patches=(first_half("EXAMPLE_NOISE", 2**0.5),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -177,7 +163,6 @@ _MISPLACED = [
         bug="only the first half of an update's coordinates gets noise",
         patches=(first_half("UPLOAD_NOISE"),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -185,7 +170,6 @@ _MISPLACED = [
         bug="only the first half of an update's coordinates gets noise, so much that all together have the right size",
         patches=(first_half("UPLOAD_NOISE", 2**0.5),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -193,7 +177,6 @@ _MISPLACED = [
         bug="only the first half of the sum's coordinates gets noise",
         patches=(first_half("SERVER_NOISE"),),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -201,7 +184,6 @@ _MISPLACED = [
         bug="only the first half of the sum's coordinates gets noise, so much that all together have the right size",
         patches=(first_half("SERVER_NOISE", 2**0.5),),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -209,7 +191,6 @@ _MISPLACED = [
         bug="the last layer, which tells most of labels, gets no noise",
         patches=(noised("source.add(purpose, addresses, sums[:, :-387], self.sum_std(rows))"),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
 ]
@@ -220,7 +201,6 @@ _OFF_THE_GRID = [
         bug="floating-point noise of PyTorch is added to floating-point sums",
         patches=(noised("import torch\nsums.add_(torch.randn(sums.shape), alpha=self.sum_std(rows))"),),
         scene="rows",
-        audit="rows",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -228,7 +208,6 @@ _OFF_THE_GRID = [
         bug="noise on its grid is added to updates that were not rounded to it",
         patches=(_WITHOUT_GRID,),
         scene="upload",
-        audit="upload",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -236,7 +215,6 @@ _OFF_THE_GRID = [
         bug="noise on its grid is added to a sum that was not rounded to it",
         patches=(_WITHOUT_GRID,),
         scene="server",
-        audit="server",
         caught_by=RECEIPTS,
     ),
 ]

@@ -26,7 +26,6 @@ _REPORTS = [
         bug="clients report their norms without noise",
         patches=(Patch(GAUSSIAN, REPORTED, "pass"),),
         scene="upload reports",
-        audit="upload reports",
         caught_by=BOTH,
     ),
     Mutant(
@@ -34,7 +33,6 @@ _REPORTS = [
         bug="the sum of the reports gets no noise",
         patches=(Patch(GAUSSIAN, REPORTED, "pass"),),
         scene="server reports",
-        audit="server reports",
         caught_by=BOTH,
     ),
     Mutant(
@@ -42,7 +40,6 @@ _REPORTS = [
         bug="reports get half of their noise",
         patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("reporter.std", "reporter.std / 2")),),
         scene="upload reports",
-        audit="upload reports",
         caught_by=BOTH,
     ),
     Mutant(
@@ -52,7 +49,6 @@ _REPORTS = [
             Patch(UPDATES, "        reports=reports,\n", "        reports=None if reports is None else plain,\n"),
         ),
         scene="upload reports",
-        audit="upload reports",
         caught_by=AUDIT,
     ),
     Mutant(
@@ -67,7 +63,6 @@ _REPORTS = [
             ),
         ),
         scene="server reports",
-        audit="server reports",
         caught_by=RECEIPTS,
     ),
 ]
@@ -81,7 +76,6 @@ _FORGED = [
             Patch(SANITISER, "noise and followed and self._bounded", "True"),
         ),
         scene="rows",
-        audit="rows",
         caught_by=AUDIT,
     ),
     Mutant(
@@ -89,7 +83,6 @@ _FORGED = [
         bug="updates get no noise, and receipts say that they do",
         patches=(with_cells("cells *= 0"), Patch(UPDATES, "did, good and seen_well, draws", "did, True, draws")),
         scene="upload",
-        audit="upload",
         caught_by=AUDIT,
     ),
     Mutant(
@@ -100,7 +93,6 @@ _FORGED = [
             Patch(SERVER, 'if not (confirmed and witness.confirmed(["server"])[0]):', "if False:"),
         ),
         scene="server",
-        audit="server",
         caught_by=AUDIT,
     ),
     Mutant(
@@ -111,7 +103,6 @@ _FORGED = [
             Patch(RECEIPTS_FILE, "for receipt in receipts:\n", "for receipt in ():\n"),
         ),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -137,7 +128,6 @@ _TAKEN_OFF = [
             ),
         ),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -156,7 +146,6 @@ _TAKEN_OFF = [
             ),
         ),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -170,7 +159,6 @@ _TAKEN_OFF = [
             ),
         ),
         scene="upload",
-        audit="upload",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -181,7 +169,6 @@ _TAKEN_OFF = [
             Patch(CLIENT, "cells=None if sent.cells is None else sent.cells[k],", "cells=None,"),
         ),
         scene="upload",
-        audit="upload",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -195,7 +182,6 @@ _TAKEN_OFF = [
             ),
         ),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
 ]

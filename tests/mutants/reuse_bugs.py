@@ -24,7 +24,6 @@ REUSE_BUGS = [
         bug="all local steps of a round have the same noise",
         patches=(Patch(CLIENT, STEP_ADDRESS, STEP_ADDRESS.replace(", step)", ", 0)")),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -32,7 +31,6 @@ REUSE_BUGS = [
         bug="all clients have the same noise",
         patches=(Patch(CLIENT, STEP_ADDRESS, STEP_ADDRESS.replace(", client,", ", 0,")),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -40,7 +38,6 @@ REUSE_BUGS = [
         bug="a client has the same noise in every round",
         patches=(Patch(CLIENT, STEP_ADDRESS, STEP_ADDRESS.replace("broadcast.round", "0")),),
         scene="rows",
-        audit="rows",
         caught_by=BOTH,
     ),
     Mutant(
@@ -48,7 +45,6 @@ REUSE_BUGS = [
         bug="all updates of a round have the same noise",
         patches=(Patch(UPDATES, UPLOAD_ADDRESS, UPLOAD_ADDRESS.replace(", client)", ")")),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -56,7 +52,6 @@ REUSE_BUGS = [
         bug="a client's updates have the same noise in every round",
         patches=(Patch(UPDATES, UPLOAD_ADDRESS, UPLOAD_ADDRESS.replace("(round,", "(0,")),),
         scene="upload",
-        audit="upload",
         caught_by=BOTH,
     ),
     Mutant(
@@ -64,7 +59,6 @@ REUSE_BUGS = [
         bug="the sum of updates has the same noise in every round",
         patches=(Patch(SERVER, SERVER_ADDRESS, SERVER_ADDRESS.replace("state.round", "")),),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -78,7 +72,6 @@ REUSE_BUGS = [
             ),
         ),
         scene="server",
-        audit="server",
         caught_by=BOTH,
     ),
     Mutant(
@@ -86,7 +79,6 @@ REUSE_BUGS = [
         bug="the second half of the coordinates has the noise of the first",
         patches=(with_cells("half = cells.shape[1] // 2\ncells[:, half : 2 * half] = cells[:, :half]"),),
         scene="upload",
-        audit="upload",
         caught_by=RECEIPTS,
     ),
     Mutant(
@@ -94,7 +86,6 @@ REUSE_BUGS = [
         bug="the noise of every layer begins with the same numbers",
         patches=(with_cells("cells[:, 896:] = cells[:, : cells.shape[1] - 896]"),),
         scene="rows",
-        audit="rows",
         caught_by=RECEIPTS,
     ),
     Mutant(

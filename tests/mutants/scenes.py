@@ -43,6 +43,7 @@ _EXAMPLES, _LONG = {"example.clip.bound": 0.01}, {"local.rate": 1e25}
 
 RUNS = {
     "rows": Scene("fed-cdp", {**_EXAMPLES, "local.steps": 8}),
+    "each row": Scene("fed-cdp", {**_EXAMPLES, "example.each_row": True}),
     "noise on the sum": Scene("fed-cdp-batch", _EXAMPLES),
     "poisson": Scene(
         "fed-cdp",
@@ -68,6 +69,65 @@ RUNS = {
 }
 
 
+@dataclass(frozen=True)
+class AuditScene:
+    """A preset with settings over it, and what is guessed from which view."""
+
+    preset: str
+    settings: Mapping[str, Any]
+    unit: str = "record"
+    view: str = "server"
+    rounds: int = 2
+
+
+_WHOLE = {"batch": {"kind": "all"}, "local.steps": 3}
+
+AUDITS = {
+    "rows": AuditScene("fed-cdp", {**_EXAMPLES, "local.rate": 1.0}),
+    "noise on the sum": AuditScene("fed-cdp-batch", {**_EXAMPLES, "local.rate": 1.0}),
+    "each row": AuditScene("fed-cdp", {**_EXAMPLES, "example.each_row": True}, view="on_device"),
+    "poisson": AuditScene(
+        "fed-cdp",
+        {
+            "example.clip": {"bound": 0.01, "by": "flat"},
+            "batch": {"kind": "poisson", "size": 10},
+            "local.steps": 6,
+            "local.rate": 1.0,
+        },
+    ),
+    "upload": AuditScene("fed-sdp-client", {"upload.clip.bound": 0.01}, unit="client"),
+    "upload reports": AuditScene("ldp-sgd-quantile", _WHOLE, unit="client"),
+    "server": AuditScene("fed-sdp", {"server.sigma": 1.0}, unit="client", view="released", rounds=4),
+    "server reports": AuditScene(
+        "geyer-private",
+        {"cohort": {"kind": "poisson", "rate": 0.5}, "privacy.epsilon": 1000.0, "stop.rounds": 40},
+        unit="client",
+        view="released",
+        rounds=30,
+    ),
+}
+
+
+def audit(name: str) -> dict[str, Any]:
+    """Audit a scene as a user would: its verdict, and what contradicts."""
+    from fedveil.studies.audit import audit
+
+    scene, clients = AUDITS[name], 60
+    settings = {**SMALL, "data.clients": clients, "data.records": 20, **scene.settings}
+    result = audit(
+        scene.preset,
+        settings,
+        unit=scene.unit,
+        view=scene.view,
+        rounds=scene.rounds,
+        workers=1,
+        dataset=records(None, clients * 20),
+    )
+    found = [str(check.kind) for check in result.checks if check.contradicts]
+    found += ["guesses"] if result.refuted is not None else []
+    return {"verdict": str(result.verdict), "by": found, "checks": [str(check.kind) for check in result.checks]}
+
+
 def run(name: str) -> str | None:
     """Train a scene as a user would: why the run was stopped, None if it came to its end."""
     from fedveil.core.errors import FedveilError
@@ -88,11 +148,11 @@ def run(name: str) -> str | None:
     return None
 
 
-def records(enormous: float | None) -> Dataset:
+def records(enormous: float | None, count: int = CLIENTS * RECORDS) -> Dataset:
     """Three heaps of points."""
     from fedveil.data.dataset import from_tensors
 
-    train = points(CLIENTS * RECORDS, 1)
+    train = points(count, 1)
     if enormous is not None:
         train.inputs[::7] = enormous
     return from_tensors("points", train, points(60, 2))

@@ -54,3 +54,24 @@ def with_cells(lines: str) -> Patch:
         f"{lines}\n"
         "sums.copy_(((sums.double() / grid).round() + cells.round()) * grid)"
     )
+
+
+RECEIPTS_OFF = (
+    Patch(
+        RECEIPTS_FILE,
+        'bound that follows the norms.\n    """\n    expected',
+        'bound that follows the norms.\n    """\n    return\n    expected',
+    ),
+    Patch(
+        SERVER,
+        'raise ReceiptMismatch(f"round {state.round}, server: what was measured on the sum is not as declared")',
+        "pass",
+    ),
+    Patch(LOOP, 'raise ReceiptMismatch(f"round {state.round}: {odd}")', "pass"),
+    Patch(
+        LOOP,
+        'raise ReceiptMismatch(f"round {before.round}: the model is not what the noisy sums make of the last one")',
+        "pass",
+    ),
+)
+"""Nobody compares anything with a receipt: what an audit sees by itself."""

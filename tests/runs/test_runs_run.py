@@ -273,7 +273,7 @@ def test_noise_multiplied_by_zero_stops_the_run_before_anything_is_published(
     method: str, tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scale_noise(monkeypatch, 0)
-    with pytest.raises(ReceiptMismatch, match="the noise measured on the"):
+    with pytest.raises(ReceiptMismatch, match="what was measured on the"):
         run(method, tiny_of(method, tiny), out=tmp_path / "run", workers=1, dataset=blobs)
     assert [path.name for path in (tmp_path / "run/checkpoints").iterdir()] == ["round-000000.safetensors"]
 
@@ -289,7 +289,7 @@ def test_noise_that_is_not_in_every_step_stops_the_run(
             original(self, sums, **told)
 
     monkeypatch.setattr(GaussianRound, "add_to_sums", some)
-    with pytest.raises(ReceiptMismatch, match="the noise measured on the"):
+    with pytest.raises(ReceiptMismatch, match="what was measured on the"):
         run("fed-cdp", {**tiny, "local.steps": 30}, out=tmp_path / "run", workers=1, dataset=blobs)
 
 

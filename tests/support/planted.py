@@ -30,11 +30,11 @@ def forged_receipts(patch: pytest.MonkeyPatch) -> None:
     """Receipts say that all was measured, whatever it was."""
     patch.setattr(Witness, "confirmed", lambda self, owners: [True] * len(owners))
     patch.setattr(NoiseMemory, "confirms_reports", lambda self, noises, std, owners: True)
-    patch.setattr(NoiseMemory, "confirms_batches", lambda self, indices, counts, kinds, owners: True)
+    patch.setattr(NoiseMemory, "confirms_batches", lambda self, positions, counts, kinds, owners: True)
     patch.setattr(CohortMemory, "problem", lambda self, sampler, cohort, candidates: None)
     patch.setattr(ClosingCheck, "passes", lambda self, method, before, after, tally, population: True)
     patch.setattr(sanitiser, "within_bound", lambda norms, factors, sensitivity: True)
-    patch.setattr(sanitiser, "rows_confirmed", lambda before, rows, std: True)
+    patch.setattr(sanitiser, "rows_confirmed", lambda before, rows, sums, std, places: True)
     checked = receipts.check_receipts
 
     def unread(method: Any, population: Any, round: int, cohort: Any, these: Any, *more: Any) -> None:

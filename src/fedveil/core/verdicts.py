@@ -34,6 +34,7 @@ class CheckKind(StrEnum):
     REPORT_NOISE = "report-noise"  # the noise on reports of norms (its size, relative to the declared noise)
     SENSITIVITY = "sensitivity"  # what one unit moves while the noise stays (its length, relative to the declared one)
     BATCHES = "batches"  # how many records batches hold (how much that varies, relative to what is declared)
+    KEYS = "keys"  # keys of new runs (the share that comes back)
     COHORTS = "cohorts"  # who is drawn in two rounds (the share that is drawn in both)
 
 

@@ -55,4 +55,4 @@ def _check_receipt(declared: Declaration, receipt: Receipt, round: int, coordina
     if declared.sum_std > 0 and receipt.draws < declared.steps * coordinates:
         raise ReceiptMismatch(f"{where}: {receipt.draws} noise coordinates, declared {declared.steps * coordinates}")
     if not receipt.confirmed:
-        raise ReceiptMismatch(f"{where}: the noise measured on the tensors is not as declared")
+        raise ReceiptMismatch(f"{where}: what was measured on the tensors is not as declared")

@@ -69,6 +69,7 @@ class Sanitiser:
         if self._witness.measures:
             most = self._slots * self._declared.sensitivity
             self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= most * (1 + 1e-3)).all())
+        self._bounded &= self._declared.row_std == 0  # else the rows would have to carry their own
         seen = self._witness.before(sums)
         self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
         self._witness.after(seen, sums)
@@ -80,7 +81,7 @@ class Sanitiser:
         before, seen = rows.clone(), self._witness.before(rows.double().sum(dim=1))
         sums = self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)
         self._witness.after(seen, sums, grid_width(self._mechanism.row_std))
-        self._bounded &= rows_confirmed(before, rows, self._declared.row_std)
+        self._bounded &= rows_confirmed(before, rows, sums, self._declared.row_std, looked_at(self._layout))
         self._draws += rows.shape[1] * rows.shape[2] if self._mechanism.sigma > 0 else 0
         return sums
 

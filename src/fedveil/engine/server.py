@@ -229,7 +229,7 @@ def sanitise_sum(
         tally.measured_reports, on_reports = tally.reports.clone(), (tally.reports - plain).unsqueeze(0)
         confirmed &= memory.confirms_reports(on_reports, mechanism.reporter.std, [("server", state.round)])
     if not (confirmed and witness.confirmed(["server"])[0]):
-        raise ReceiptMismatch(f"round {state.round}, server: the noise measured on the sum is not as declared")
+        raise ReceiptMismatch(f"round {state.round}, server: what was measured on the sum is not as declared")
     draws = tally.layout.size if mechanism.sigma > 0 else 0
     return tuple(Receipt(state.round, client, did, True, draws) for client in cohort)
 

@@ -160,11 +160,17 @@ class Witness:
         return good
 
 
-def rows_confirmed(before: Tensor, rows: Tensor, std: float) -> bool:
-    """Whether each of the rows `[K, B, P]` carries noise of its own, of the declared size."""
-    size = rows.shape[-1]
+def rows_confirmed(before: Tensor, rows: Tensor, sums: Tensor, std: float, places: Tensor) -> bool:
+    """Whether each of the rows `[K, B, P]` carries noise of its own, of the declared size, and `sums` add them up."""
+    size, batch = rows.shape[-1], rows.shape[1]
     squares = (lengths(rows - before).double().square() / size).flatten().tolist()
-    return all(as_declared(mean, std, size) for mean in squares)
+    points = rows[..., places].double()
+    near = (points.sum(dim=1) - sums[:, places]).abs() <= 1e-6 * points.abs().sum(dim=1)
+    good = bool(near.all()) and all(as_declared(mean, std, size) for mean in squares)
+    if not good or std == 0 or len(places) < FEWEST_POINTS:
+        return good
+    marks = _fingerprints(((points - before[..., places]) / std).flatten(0, 1))
+    return all(len(set(marks[first : first + batch])) == batch for first in range(0, len(marks), batch))
 
 
 def within_bound(norms: Tensor, factors: Tensor, sensitivity: float) -> bool:

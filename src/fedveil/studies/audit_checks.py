@@ -14,6 +14,7 @@ from fedveil.attacks.audit.declared_noise import DeclaredRound, plain, spread_co
 from fedveil.attacks.audit.execution_checks import (
     batch_check,
     cohort_check,
+    key_check,
     level_of,
     report_check,
     reuse_check,
@@ -23,7 +24,7 @@ from fedveil.attacks.audit.execution_checks import (
 from fedveil.attacks.audit.watching import Samples
 from fedveil.attacks.audit.watching_clients import uses
 from fedveil.attacks.audit.watching_models import InModels
-from fedveil.core.streams import Streams
+from fedveil.core.streams import Purpose, Streams
 from fedveil.core.types import Declaration, View
 from fedveil.core.verdicts import Check
 from fedveil.engine.loop import MakeRuntime
@@ -37,6 +38,9 @@ MOST_NOISES, MOST_COORDINATES = 1500, 2048
 
 DRAWN = 1000
 """Sizes of batches that are drawn as declared."""
+
+KEYS_DRAWN = 1 << 18
+"""Keys of new runs: so many that keys of only 32 random bits would come back."""
 
 OTHER_TRAININGS, OF_EACH = 2, 2
 """Trainings under keys of their own, and clients of each, whose noise must be new."""
@@ -72,6 +76,9 @@ def all_checks(pair: TrialPair, make_runtime: MakeRuntime, confidence: float) ->
     """Everything that can be compared; what is not plain is trained once more without what the promise ignores."""
     trial, coins = pair.trial, pair.coins
     checks = _cohort_checks(pair, confidence)
+    if not trial.prepared.streams.seeded:
+        keys = (Streams.from_system().purpose_key(Purpose.EXAMPLE_NOISE) for _ in range(KEYS_DRAWN))
+        checks.append(key_check(keys, level_of(confidence)))
     simple = trial if trial.real else plain_trial(trial)
     if simple is not trial:
         again = repeated_clients(trial)

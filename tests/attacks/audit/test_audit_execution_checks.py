@@ -15,6 +15,7 @@ from fedveil.attacks.audit.execution_checks import (
     CHECK_KINDS,
     batch_check,
     cohort_check,
+    key_check,
     level_of,
     report_check,
     reuse_check,
@@ -22,6 +23,7 @@ from fedveil.attacks.audit.execution_checks import (
     size_check,
 )
 from fedveil.core.verdicts import Check, CheckKind
+from fedveil.studies.audit_checks import KEYS_DRAWN
 
 LEVEL = 1e-3
 
@@ -31,7 +33,7 @@ def noises(count: int, size: int, seed: int = 1) -> Tensor:
 
 
 def test_all_checks_together_keep_within_their_share_of_the_error() -> None:
-    by_chance = set(CheckKind) - {CheckKind.SENSITIVITY}
+    by_chance = set(CheckKind) - {CheckKind.SENSITIVITY, CheckKind.KEYS}
     assert len(by_chance) == CHECK_KINDS
     assert CHECK_KINDS * level_of(0.95) == pytest.approx(0.05 * BY_CHECKS)
 
@@ -124,3 +126,13 @@ def test_what_moves_further_than_it_may_contradicts() -> None:
     for broken in ((1.01, 1.0), (1e-9, 0.0), (math.nan, 1.0), (math.inf, 1.0)):
         assert sensitivity_check([(0.9, 1.0), broken], LEVEL).contradicts
     assert sensitivity_check([(0.5, 1.0), (1.9, 2.0)], LEVEL).measured == pytest.approx(0.95)
+
+
+def test_keys_that_come_back_contradict_and_keys_of_32_bits_do() -> None:
+    """So many keys as an audit draws."""
+    generator = np.random.default_rng(1)
+    short = [int(word).to_bytes(4, "little") for word in generator.integers(2**32, size=KEYS_DRAWN)]
+    long = [generator.bytes(32) for _ in range(KEYS_DRAWN)]
+    assert key_check(short, LEVEL).contradicts
+    assert not key_check(long, LEVEL).contradicts
+    assert key_check([long[0], long[1], long[0]], LEVEL).measured == pytest.approx(1 / 3)

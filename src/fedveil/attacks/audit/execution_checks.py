@@ -14,6 +14,9 @@ is taken for all pairs together. Equal noises have t = sqrt(n).
 **Batches.** By ranks (Mann and Whitney), which need no assumption about the distribution: sizes of batches and sizes
 drawn as declared must not be told apart.
 
+**Keys.** Keys of 256 random bits never come back. Of n keys made from b random bits two are the same with probability
+1 − exp(−n²/2^(b+1)): with n = 2¹⁸ keys of 32 bits, that is 99.97 %.
+
 **Sensitivity.** No chance is involved: with the same noise and the opposite coin, what is seen must not move by more
 than the declared sensitivity lets it, up to rounding.
 """
@@ -22,7 +25,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -113,6 +116,13 @@ def cohort_check(cohorts: Sequence[Sequence[int]], clients: int, level: float) -
         chances.append(float(stats.hypergeom.sf(common - 1, clients, len(first), len(second))))
         shares.append(common / max(min(len(first), len(second)), 1))
     return Check(CheckKind.COHORTS, max(shares, default=0.0), _any_of(chances), level, len(cohorts))
+
+
+def key_check(keys: Iterable[bytes], level: float) -> Check:
+    """Whether any of the keys comes back."""
+    drawn = list(keys)
+    repeated = len(drawn) - len(set(drawn))
+    return Check(CheckKind.KEYS, repeated / len(drawn), 0.0 if repeated else 1.0, level, len(drawn))
 
 
 def sensitivity_check(moved: Sequence[tuple[float, float]], level: float) -> Check:

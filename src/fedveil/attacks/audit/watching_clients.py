@@ -62,8 +62,12 @@ class InUpdate(Watcher):
 
     def _update(self, broadcast: Broadcast, upload: Upload) -> Tensor:
         """The update `[P]` as it is compared with the direction."""
+        return self._shown(upload)
+
+    def _shown(self, upload: Upload) -> Tensor:
+        """What the view shows: the server what arrives, and whoever taps a client what was observed there."""
         (observation,) = upload.observations
-        return observation.tensors
+        return upload.update if self.view is View.SERVER else observation.tensors
 
     def _weight(self, broadcast: Broadcast) -> float:
         """What one unit of length along the direction says."""
@@ -77,7 +81,7 @@ class RecordInUpdate(InUpdate):
     def _update(self, broadcast: Broadcast, upload: Upload) -> Tensor:
         """How far the training went: what the client began with beside the global model is known."""
         (observation,) = upload.observations
-        return observation.tensors - (observation.start - broadcast.parameters)
+        return self._shown(upload) - (observation.start - broadcast.parameters)
 
     def _weight(self, broadcast: Broadcast) -> float:
         return -1 / example_factors(self.method, broadcast.round)[1]  # training walks against gradients

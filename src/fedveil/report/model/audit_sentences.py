@@ -116,6 +116,7 @@ _PASSED = {
     CheckKind.REPORT_NOISE: _text("reports of norms carry their noise in {samples} samples ({measured} of its size)"),
     CheckKind.SENSITIVITY: _text("what one unit moves is within its bound in {samples} samples ({measured} of it)"),
     CheckKind.BATCHES: _text("batches hold as many records as they should in {samples} samples"),
+    CheckKind.KEYS: _text("no two of {samples} new keys are alike"),
     CheckKind.COHORTS: _text("cohorts of {samples} rounds have no more clients in common than chance gives"),
 }
 """What is said of a check that found nothing; every kind has its words."""
@@ -132,6 +133,7 @@ _FAILED = {
     ),
     CheckKind.SENSITIVITY: _text("one unit moves what is seen by {measured} of the declared sensitivity"),
     CheckKind.BATCHES: _text("batches are not drawn as declared (their sizes vary by {measured} of what they should)"),
+    CheckKind.KEYS: _text("keys of new runs are not random (a share of {measured} of them comes back)"),
     CheckKind.COHORTS: _text("cohorts are not drawn afresh (two rounds share {measured} of their clients)"),
 }
 """What is said of a check that contradicts."""
