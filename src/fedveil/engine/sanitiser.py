@@ -95,7 +95,7 @@ class Sanitiser:
         places = looked_at(self._layout)
         began = start[:, places]
         expected = trained(self._method.local, began, self._witness.kept, rate, self._declared.sampling.batch)
-        self._followed = agree(expected, parameters[:, places], began).tolist()
+        self._followed = agree(expected, parameters[:, places], began, self._witness.steps).tolist()
 
     def receipts(self) -> tuple[Receipt, ...]:
         """What was done to each of the clients, from what was executed: one receipt each, in their order."""

@@ -26,7 +26,7 @@ LOOKED_AT = 60
 """Coordinates that are looked at in every step, at equal distances: noise that is repeated after a half, a third, a
 quarter or a fifth of the vector shows."""
 
-LAYERS_LOOKED_AT, OF_EACH_LAYER = 8, 4
+LAYERS_LOOKED_AT, OF_EACH_LAYER = 8, 8
 """And the first ones of the first layers: noise that begins anew with every layer shows."""
 
 PARTS = 4
@@ -35,9 +35,9 @@ PARTS = 4
 FEWEST_POINTS = 12
 """With fewer, two independent noises could look alike: a point tells them apart with 5 bits."""
 
-SAME, MOST_SAME, NEAR = 2.0**-18, 3, 64.0
-"""In standard deviations: what counts as the same noise; how often two of the points may have it by chance; and how
-large a sum may be whose rounding to single precision does not blur that."""
+SAME, MOST_SAME, NEAR = 2.0**-18, 5, 64.0
+"""In standard deviations: what counts as the same noise; how often two of the points may have it by chance (more often
+with a probability of 2e-12); and how large a sum may be whose rounding to single precision does not blur that."""
 
 NEAR_ZERO = 2.0**20
 """In cells: what is closer to 0 shows in single precision, too, whether it lies on the grid."""
