@@ -44,8 +44,7 @@ SMALL: dict[str, Any] = {
     "local.steps": 4,
     "stop.rounds": 4,
 }
-ROW = {"batch": {"kind": "partition", "size": 5}}  # Fed-CDP's own noise: σ = 6 for every row
-DEVICE = ROW | {"example.each_row": True}
+ROW = {"batch": {"kind": "partition", "size": 5}}  # Fed-CDP's own noise: σ = 6 on every row
 POISSON = {"batch": {"kind": "poisson", "size": 5}, "example.sigma": 8.0, "example.noise": "sum"}
 ADAM = POISSON | {"batch": {"kind": "without-replacement", "size": 5}, "local.optimiser": "adam", "local.decay": 0.1}
 LARGE = {"upload.sigma": 20.0, "local.steps": 1}
@@ -58,8 +57,8 @@ SERVER["server"] |= {"unit": "client"}
 
 CASES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "row": ("fed-cdp", ROW, "record", "server"),
-    "device": ("fed-cdp", DEVICE, "record", "on_device"),
-    "each row": ("fed-cdp", DEVICE, "record", "server"),
+    "device": ("fed-cdp", ROW | {"example.each_row": True}, "record", "on_device"),
+    "each row": ("fed-cdp", ROW | {"example.each_row": True}, "record", "server"),
     "poisson": ("fed-cdp", POISSON, "record", "server"),
     "adam": ("fed-cdp", ADAM, "record", "server"),
     "upload": ("fed-sdp-client", LARGE, "client", "server"),
