@@ -139,7 +139,7 @@ def test_a_key_that_is_the_same_in_every_training_is_found(blobs: Dataset, monke
     assert audited(blobs, "row", seed=None).verdict is not Verdict.CONTRADICTED
     constant_key(monkeypatch)
     result = audited(blobs, "row", seed=None)
-    assert {check.kind for check in result.checks if check.contradicts} == {CheckKind.NOISE_REUSE}
+    assert {check.kind for check in result.checks if check.contradicts} == {CheckKind.NOISE_REUSE, CheckKind.KEYS}
 
 
 def test_what_is_compressed_is_not_measured_by_coordinate(blobs: Dataset) -> None:
