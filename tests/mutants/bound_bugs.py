@@ -101,7 +101,7 @@ _DECLARED = [
         bug="the same, where the server clips",
         patches=(_NO_LAYERS,),
         scene="server",
-        caught_by=BOTH,
+        caught_by=RECEIPTS,
     ),
     Mutant(
         name="sum noise declared as row",
@@ -154,7 +154,7 @@ _DECLARED = [
             ),
         ),
         scene="rows",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
 ]
 
@@ -165,7 +165,7 @@ _NOT_FINITE_OR_COUNTED = [
         patches=(Patch(NETWORK, "if not math.isfinite(float(norms.sum() + losses.sum())):", "if False:"),),
         scene="enormous records",
         audit="rows",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="NaN passes, upload",
@@ -196,7 +196,7 @@ _NOT_FINITE_OR_COUNTED = [
             ),
         ),
         scene="poisson",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="realised divisor, server",
@@ -210,7 +210,7 @@ _NOT_FINITE_OR_COUNTED = [
             ),
         ),
         scene="server reports",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="noise of the realised batch",
@@ -230,7 +230,7 @@ _NOT_FINITE_OR_COUNTED = [
             ),
         ),
         scene="poisson",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mutant import Mutant, Patch
-from source_lines import AUDIT, BATCHES, BOTH, COHORTS, RECEIPTS, SERVER, SITES, STREAMS
+from source_lines import AUDIT, BATCHES, BOTH, COHORTS, RECEIPTS, SERVER, SITES, STREAMS, TESTS
 
 _POISSON = "joined = generator.random((steps, records)) < self.size / records"
 _COHORT = "streams.generator(Purpose.COHORT, Address(round))"
@@ -42,7 +42,7 @@ DRAW_BUGS = [
             ),
         ),
         scene="poisson",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="the same batches in every round",
@@ -64,7 +64,7 @@ DRAW_BUGS = [
         patches=(Patch(SERVER, _COHORT, _COHORT.replace("(round)", "()")),),
         scene="many rounds",
         audit="server",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="the first clients always",
@@ -72,7 +72,7 @@ DRAW_BUGS = [
         patches=(Patch(COHORTS, _CHOSEN, "return list(candidates[:size])"),),
         scene="many rounds",
         audit="server",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="two cohorts in turn",
@@ -130,7 +130,7 @@ DRAW_BUGS = [
         bug="the secret key is the same in every run",
         patches=(Patch(STREAMS, _KEY, 'key=b"k" * 32'),),
         scene="rows",
-        caught_by=AUDIT,
+        caught_by=AUDIT | TESTS,
         test="tests/core/test_core_streams.py::test_unseeded_streams_differ_every_time_and_know_it",
     ),
     Mutant(

@@ -63,7 +63,7 @@ _REPORTS = [
             ),
         ),
         scene="server reports",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
 ]
 
@@ -169,7 +169,7 @@ _TAKEN_OFF = [
             Patch(CLIENT, "cells=None if sent.cells is None else sent.cells[k],", "cells=None,"),
         ),
         scene="upload",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="noise taken off, server",

@@ -113,13 +113,13 @@ REUSE_BUGS = [
             Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses", "[Address(one.round) for one in addresses]")),
         ),
         scene="upload reports",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
     Mutant(
         name="report noise reused across rounds, server",
         bug="the sum of the reports has the same noise in every round",
         patches=(Patch(GAUSSIAN, REPORTED, REPORTED.replace("addresses", "[Address() for _ in addresses]")),),
         scene="server reports",
-        caught_by=RECEIPTS,
+        caught_by=BOTH,
     ),
 ]
