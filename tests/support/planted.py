@@ -175,7 +175,9 @@ def voids_count(patch: pytest.MonkeyPatch) -> None:
         out = [upload.statistics.loss == 0 for upload in uploads]
         return tuple(
             replace(
-                upload, observations=tuple(replace(o, tensors=o.tensors * float("nan")) for o in upload.observations)
+                upload,
+                update=upload.update * float("nan"),
+                observations=tuple(replace(o, tensors=o.tensors * float("nan")) for o in upload.observations),
             )
             if nothing
             else upload
