@@ -1,0 +1,50 @@
+"""What a model is to say of a record: which class it is of, or a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedveil.core.checks import FieldError
+
+
+@dataclass(frozen=True)
+class Classification:
+    """One of several named classes. A label is the index of a class; a model has one output for each."""
+
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.class_names) < 2:
+            raise FieldError("class_names", f"needs at least 2 classes, not {len(self.class_names)}")
+
+    @property
+    def outputs(self) -> int:
+        return len(self.class_names)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A number between `low` and `high`, which are public. A label is scaled to [−1, 1]; a model has one output.
+
+    Errors are told in the number's own unit.
+    """
+
+    low: float
+    high: float
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise FieldError("high", f"must be above low = {self.low:g}, not {self.high:g}")
+
+    @property
+    def outputs(self) -> int:
+        return 1
+
+    @property
+    def half_width(self) -> float:
+        """What a difference of 1 between scaled labels stands for, in the number's unit."""
+        return (self.high - self.low) / 2
+
+
+Task = Classification | Regression
