@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedveil.data.cells import NO_VALUE, NO_CATEGORY, CategoryCodes, Cells, numbers_of, text_of
+from fedveil.data.cells import NO_CATEGORY, NO_VALUE, CategoryCodes, Cells, numbers_of, text_of
 from fedveil.data.schema import Column, FlagColumn, NumberColumn, Schema, feature_names
 
 Mask = NDArray[np.bool_]
