@@ -132,9 +132,9 @@ def test_rows_that_the_schema_leaves_out_are_left_out_and_counted(tmp_path: Path
     assert table.site_of_row.tolist() == [0, 1]
 
 
-def test_without_labels_neither_target_nor_site_is_needed(tmp_path: Path) -> None:
+def test_where_they_are_not_asked_for_neither_target_nor_site_are_needed(tmp_path: Path) -> None:
     content = "age,cholesterol,income,pain,smoker\n50,200,0,mild,no\n"
-    table = read(content, tmp_path, labelled=False)
+    table = read(content, tmp_path, labelled=False, sited=False)
     assert table.labels is None
     assert table.site_of_row is None
     assert len(table) == 1

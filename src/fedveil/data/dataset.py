@@ -20,6 +20,7 @@ from fedveil.core.openness import Openness, features_caveats, validation_caveats
 from fedveil.data.dealing import Integers
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
+from fedveil.data.schema import Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class Dataset:
     test: Examples | None = None
     features: Openness = Openness.UNDECLARED
     validation_records: Openness = Openness.UNDECLARED
+    schema: Schema | None = None  # what a table was encoded with; a run keeps it for those who use its model
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:

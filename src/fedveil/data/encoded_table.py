@@ -59,18 +59,20 @@ def read_table(
     schema: Schema,
     *,
     labelled: bool = True,
+    sited: bool = True,
     block_rows: int = BLOCK_ROWS,
     progress: Callable[[int], None] | None = None,
 ) -> EncodedTable:
     """A CSV file, a Parquet file or a pandas DataFrame, encoded by a schema.
 
-    Only a block of rows is held as it stands in the file. With `labelled=False` neither target nor site is looked for.
+    Only a block of rows is held as it stands in the file. Without `labelled` the target is not looked for, and without
+    `sited` the column that names the site is not.
     `progress` is called with the number of rows that were read. A row that the schema does not allow is an error that
     says where it stands.
     """
     table = open_table(source, schema.delimiter)
     encoder = TableEncoder(schema, labelled=labelled)
-    sited = bool(labelled and schema.site)
+    sited = bool(sited and schema.site)
     needed = [*encoder.needed, *([schema.site] if sited else [])]
     others = check_columns(table, needed)
     known = {schema.site, schema.target, *schema.dropped}
