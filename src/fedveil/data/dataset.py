@@ -20,6 +20,7 @@ from fedveil.core.openness import Openness, features_caveats, validation_caveats
 from fedveil.data.dealing import Integers
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
+from fedveil.data.site_records import SiteRecords, check_sites
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,8 @@ class Dataset:
 
     `test` is the official test set where one exists; no experiment looks at it unless asked.
     `features` says what the records are scaled, imputed, selected and encoded with besides themselves: public constants
-    alone, or statistics of private records. `validation_records` says whether those are public.
+    alone, or statistics of private records. `validation_records` says whether those are public. `sites` are those that
+    the records come from, where they have names.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Dataset:
     test: Examples | None = None
     features: Openness = Openness.UNDECLARED
     validation_records: Openness = Openness.UNDECLARED
+    sites: tuple[SiteRecords, ...] = ()
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -144,14 +147,14 @@ def official_split(dataset: Dataset) -> Dataset:
         torch.cat([dataset.train.inputs, dataset.validation.inputs]),
         torch.cat([dataset.train.labels, dataset.validation.labels]),
     )
-    return replace(dataset, train=whole, validation=dataset.test, test=None)
+    return replace(dataset, train=whole, validation=dataset.test, test=None, sites=())
 
 
 def load(name: str) -> Dataset:
     """A data set known by its name (`fedveil data list`), read from checked files."""
     wanted = known_set(name)
     arrays = wanted.load()
-    return from_tensors(
+    dataset = from_tensors(
         wanted.name,
         _examples(arrays.train),
         _examples(arrays.validation),
@@ -162,6 +165,13 @@ def load(name: str) -> Dataset:
         features=wanted.features,
         validation_records=wanted.validation_records,
     )
+    return with_sites(dataset, arrays.sites) if arrays.sites else dataset
+
+
+def with_sites(dataset: Dataset, sites: tuple[SiteRecords, ...]) -> Dataset:
+    """The same records, and whose they are."""
+    check_sites(sites, len(dataset.train), len(dataset.validation))
+    return replace(dataset, sites=sites)
 
 
 def _examples(arrays: ExampleArrays) -> Examples:

@@ -13,7 +13,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset, load, official_split
-from fedveil.data.partitions import Partition, make_partition
+from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -97,6 +97,14 @@ def load_for(spec: DataSpec) -> Dataset:
 
 def divide(spec: DataSpec, dataset: Dataset) -> Partition:
     """Who holds which of the data set's records."""
+    if isinstance(spec.partition, NaturalSites):
+        partition = site_partition(dataset.sites, spec.test, spec.seed)
+        if spec.clients not in (0, len(partition.clients)):
+            raise FedveilError(
+                f"data.clients: the data set '{dataset.name}' has {len(partition.clients)} sites, not {spec.clients};"
+                " leave it out, or choose another partition"
+            )
+        return partition
     return make_partition(
         dataset.train.labels,
         dataset.validation.labels,
@@ -115,7 +123,8 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     """
     dataset = load_for(spec.data) if dataset is None else dataset
     partition = divide(spec.data, dataset)
-    sites = Sites.of(dataset.train, partition.clients)
+    spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))
+    sites = Sites.of(dataset.train, partition.clients, partition.names)
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
