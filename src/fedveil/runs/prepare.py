@@ -12,7 +12,7 @@ from fedveil.config.spec import DataSpec, Spec
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
-from fedveil.data.dataset import Dataset, load, official_split
+from fedveil.data.dataset import Dataset, load, official_split, strata
 from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
@@ -106,8 +106,8 @@ def divide(spec: DataSpec, dataset: Dataset) -> Partition:
             )
         return partition
     return make_partition(
-        dataset.train.labels,
-        dataset.validation.labels,
+        strata(dataset.train.labels, dataset.task),
+        strata(dataset.validation.labels, dataset.task),
         spec.partition,
         spec.clients,
         spec.records if spec.records is not None else len(dataset.train) // spec.clients,
@@ -128,7 +128,7 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
-    model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
+    model = build(spec.model.name, dataset.input_shape, dataset.task.outputs, spec.model.options, seed=initial)
     _check_strict(spec)
     layers, copies = Layout.of(model).group_count, partition.max_copies
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
