@@ -24,6 +24,7 @@ from fedveil.core.tasks import Classification, Regression, Task
 from fedveil.data.dealing import Integers
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
+from fedveil.data.schema import Schema
 from fedveil.data.site_records import SiteRecords, check_sites
 
 STRATA = 10
@@ -67,6 +68,7 @@ class Dataset:
     features: Openness = Openness.UNDECLARED
     validation_records: Openness = Openness.UNDECLARED
     sites: tuple[SiteRecords, ...] = ()
+    schema: Schema | None = None  # what a table was encoded with; a run keeps it for those who use its model
 
     @property
     def class_names(self) -> tuple[str, ...]:
