@@ -5,10 +5,12 @@ import fedveil
 
 def test_the_public_names_are_these() -> None:
     assert sorted(fedveil.__all__) == [
+        "Classification",
         "Dataset",
         "Examples",
         "FedveilError",
         "Method",
+        "Regression",
         "Result",
         "Spec",
         "account",
@@ -19,5 +21,6 @@ def test_the_public_names_are_these() -> None:
         "resolve",
         "resume",
         "run",
+        "scaled_labels",
     ]
     assert all(hasattr(fedveil, name) for name in fedveil.__all__)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedveil.config.spec import Spec, resolve
     from fedveil.core.errors import FedveilError
-    from fedveil.data.dataset import Dataset, Examples, from_tensors, load
+    from fedveil.core.tasks import Classification, Regression
+    from fedveil.data.dataset import Dataset, Examples, from_tensors, load, scaled_labels
     from fedveil.method import Method
     from fedveil.runs.account import account
     from fedveil.runs.result import Result
@@ -24,10 +25,12 @@ os.environ.setdefault("MKL_CBWR", "AUTO")
 
 __version__ = version("fedveil")
 __all__ = [
+    "Classification",
     "Dataset",
     "Examples",
     "FedveilError",
     "Method",
+    "Regression",
     "Result",
     "Spec",
     "account",
@@ -38,11 +41,13 @@ __all__ = [
     "resolve",
     "resume",
     "run",
+    "scaled_labels",
 ]
 
 _HOMES = {
     "core.errors": ("FedveilError",),
-    "data.dataset": ("Dataset", "Examples", "from_tensors", "load"),
+    "core.tasks": ("Classification", "Regression"),
+    "data.dataset": ("Dataset", "Examples", "from_tensors", "load", "scaled_labels"),
     "studies.attack": ("attack",),
     "studies.audit": ("audit",),
     "runs.account": ("account",),

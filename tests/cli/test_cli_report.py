@@ -20,6 +20,7 @@ from fedveil.cli import main
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Relation
+from fedveil.core.tasks import Classification
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples
 from fedveil.ledger.store import Ledger
@@ -377,7 +378,7 @@ def test_a_finished_run_whose_result_is_damaged_is_not_called_crashed(call: Any,
 def test_of_records_of_your_own_the_page_says_how_they_are_brought(tmp_path: Path) -> None:
     inputs, labels = torch.rand(80, 4), torch.arange(80) % 2
     train, validation = Examples(inputs[:60], labels[:60]), Examples(inputs[60:], labels[60:])
-    mine = Dataset("mine", train, validation, 2, (4,), ("no", "yes"))
+    mine = Dataset("mine", train, validation, Classification(("no", "yes")), (4,))
     settings = {"model.name": "mlp", "data.clients": 4, "data.records": 10, "cohort.size": 2, "stop.rounds": 1}
     run("fedavg", settings, dataset=mine, out=tmp_path / "run", workers=1)
     report([tmp_path / "run"], tmp_path / "page.html")

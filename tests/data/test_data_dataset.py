@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Examples, from_tensors, to_float
+from fedveil.core.tasks import Classification, Regression
+from fedveil.data.dataset import Examples, from_tensors, scaled_labels, strata, to_float
 
 
 def test_bytes_become_numbers_between_zero_and_one() -> None:
@@ -76,3 +77,57 @@ def test_arrays_that_are_no_tensors_are_refused_with_the_way_out(name: str) -> N
     examples = Examples(**values | {name: values[name].numpy()})
     with pytest.raises(FedveilError, match=f"{name} must be a torch tensor, not ndarray; torch.as_tensor makes one"):
         from_tensors("mine", examples, examples)
+
+
+YEARS = Regression(0.0, 80.0, "years")
+
+
+def numbers(count: int = 4, label: float = 0.5) -> Examples:
+    return Examples(torch.zeros(count, 3), torch.full((count,), label))
+
+
+def test_a_task_says_how_many_outputs_a_model_has_and_what_the_classes_are_called() -> None:
+    ages = from_tensors("mine", numbers(), numbers(2), task=YEARS)
+    assert (ages.task, ages.task.outputs, ages.classes, ages.class_names) == (YEARS, 1, 0, ())
+    named = from_tensors("mine", examples(), examples(), task=Classification(("no", "yes", "perhaps")))
+    assert (named.task.outputs, named.classes, named.class_names) == (3, 3, ("no", "yes", "perhaps"))
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (numbers(label=1.5), "train: label 1.5, expected -1 to 1; scaled_labels"),
+        (numbers(label=float("nan")), "train: label nan, expected -1 to 1"),
+        (examples(), "labels must be a vector of float32, not torch.int64"),
+    ],
+)
+def test_labels_of_a_regression_are_checked(train: Examples, message: str) -> None:
+    with pytest.raises(FedveilError, match=message):
+        from_tensors("mine", train, numbers(), task=YEARS)
+
+
+def test_a_task_and_classes_are_not_given_together() -> None:
+    with pytest.raises(FedveilError, match="a task, or classes and class_names, not both"):
+        from_tensors("mine", numbers(), numbers(), 2, task=YEARS)
+
+
+def test_numbers_are_scaled_by_the_public_range_and_clipped() -> None:
+    assert scaled_labels([0, 40, 60, 80], YEARS).tolist() == [-1.0, 0.0, 0.5, 1.0]
+    outside = scaled_labels(torch.tensor([-5.0, float("inf")]), YEARS)
+    assert outside.tolist() == [-1.0, 1.0]
+    assert outside.dtype == torch.float32
+    with pytest.raises(FedveilError, match="number 1 is not a number"):
+        scaled_labels([1.0, float("nan")], YEARS)
+
+
+def test_a_range_of_a_regression_is_finite_and_not_empty() -> None:
+    with pytest.raises(FedveilError, match="high must be a finite number"):
+        Regression(0.0, float("inf"))
+    with pytest.raises(FedveilError, match="must be above low"):
+        Regression(1.0, 1.0)
+
+
+def test_numbers_are_dealt_by_their_part_of_the_range() -> None:
+    assert strata(torch.tensor([-1.0, -0.81, -0.79, 0.0, 1.0]), YEARS).tolist() == [0, 0, 1, 5, 9]
+    labels = torch.tensor([0, 1])
+    assert strata(labels, Classification(("no", "yes"))) is labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from fedveil.core.checks import FieldError
@@ -34,6 +35,9 @@ class Regression:
     unit: str = ""
 
     def __post_init__(self) -> None:
+        for name, value in (("low", self.low), ("high", self.high)):
+            if not math.isfinite(value):
+                raise FieldError(name, f"must be a finite number, not {value:g}")
         if not self.low < self.high:
             raise FieldError("high", f"must be above low = {self.low:g}, not {self.high:g}")
 

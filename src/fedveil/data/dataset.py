@@ -6,26 +6,37 @@ Splits, sizes and encodings are described in docs/data.md.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedveil.core.checks import one_of, plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.openness import Openness, features_caveats, validation_caveats
+from fedveil.core.tasks import Classification, Regression, Task
 from fedveil.data.dealing import Integers
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
 from fedveil.data.schema import Schema
+from fedveil.data.site_records import SiteRecords, check_sites
+
+STRATA = 10
+"""Equal parts of the public range of a number that stand for classes where records are dealt by label."""
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Inputs [N, …], uint8 for pictures (a quarter of the memory of floats) or float32, and labels [N]."""
+    """Inputs [N, …], uint8 for pictures (a quarter of the memory of floats) or float32, and labels [N].
+
+    A label is the index of a class (int64) or a number that the task's public range scales to [−1, 1] (float32).
+    """
 
     inputs: Tensor
     labels: Tensor
@@ -41,6 +52,7 @@ class Examples:
 class Dataset:
     """A data set with a training part for the clients and a validation part for measuring.
 
+    `task` is what a model is to say of a record. `sites` are named holders of the records, where there are any.
     `test` is the official test set where one exists; no experiment looks at it unless asked.
     `features` says what the records are scaled, imputed, selected and encoded with besides themselves: public constants
     alone, or statistics of private records. `validation_records` says whether those are public.
@@ -49,14 +61,23 @@ class Dataset:
     name: str
     train: Examples
     validation: Examples
-    classes: int
+    task: Task
     input_shape: tuple[int, ...]
-    class_names: tuple[str, ...]
     description: str = ""
     test: Examples | None = None
     features: Openness = Openness.UNDECLARED
     validation_records: Openness = Openness.UNDECLARED
+    sites: tuple[SiteRecords, ...] = ()
     schema: Schema | None = None  # what a table was encoded with; a run keeps it for those who use its model
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """None where the task is a number."""
+        return self.task.class_names if isinstance(self.task, Classification) else ()
+
+    @property
+    def classes(self) -> int:
+        return len(self.class_names)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -86,6 +107,7 @@ def from_tensors(
     classes: int | None = None,
     *,
     class_names: tuple[str, ...] = (),
+    task: Task | None = None,
     description: str = "",
     test: Examples | None = None,
     features: str = Openness.UNDECLARED,
@@ -93,6 +115,8 @@ def from_tensors(
 ) -> Dataset:
     """A checked data set from anyone's tensors; `classes` is counted from the labels if it isn't given.
 
+    `task` is given in place of `classes` and their names; without it labels are classes. For a `Regression` labels are
+    float32 in [−1, 1]: `scaled_labels` makes them from numbers in their own unit.
     Declare `features="public"` where each record was scaled, imputed, selected and encoded with public constants alone,
     "private" where statistics of private records were used; and `validation_records` likewise. What is not declared
     public is a caveat of every guarantee, and under `privacy.strict` nothing is promised.
@@ -101,38 +125,48 @@ def from_tensors(
     one_of("features", features, tuple(map(str, Openness)))
     one_of("validation_records", validation_records, tuple(map(str, Openness)))
     parts = {"train": train, "validation": validation} | ({"test": test} if test is not None else {})
+    if task is not None and (classes is not None or class_names):
+        raise FedveilError(f"data set '{name}': give a task, or classes and class_names, not both")
     for part, examples in parts.items():
-        _check_tensors(f"data set '{name}', {part}", examples)
-    if classes is None:
-        if features == Openness.PUBLIC:
-            raise FedveilError(
-                f"data set '{name}': give the number of classes; counted from the labels, it would not be public"
-            )
-        classes = 1 + max(int(examples.labels.max()) for examples in parts.values())
-    if classes < 2:
-        raise FedveilError(f"data set '{name}': needs at least 2 classes, not {classes}")
-    if class_names and len(class_names) != classes:
-        raise FedveilError(f"data set '{name}': {len(class_names)} class names for {classes} classes")
-    for part, examples in parts.items():
-        lowest, highest = int(examples.labels.min()), int(examples.labels.max())
-        if lowest < 0 or highest >= classes:
-            wrong = lowest if lowest < 0 else highest
-            raise FedveilError(f"data set '{name}', {part}: label {wrong}, expected 0 to {classes - 1}")
+        _check_tensors(f"data set '{name}', {part}", examples, task)
         if examples.inputs.shape[1:] != train.inputs.shape[1:] or examples.inputs.dtype != train.inputs.dtype:
             raise FedveilError(f"data set '{name}', {part}: inputs are not of the same shape and type as in train")
+    if task is None:
+        labels = [examples.labels for examples in parts.values()]
+        task = _classes(name, labels, classes, class_names, public=features == Openness.PUBLIC)
+    for part, examples in parts.items():
+        _check_labels(f"data set '{name}', {part}", examples.labels, task)
     train, validation = (Examples(part.inputs.contiguous(), part.labels.contiguous()) for part in (train, validation))
     return Dataset(
         name=name,
         train=train,
         validation=validation,
-        classes=classes,
+        task=task,
         input_shape=tuple(train.inputs.shape[1:]),
-        class_names=class_names or tuple(str(label) for label in range(classes)),
         description=description,
         test=test,
         features=Openness(features),
         validation_records=Openness(validation_records),
     )
+
+
+def scaled_labels(numbers: Tensor | NDArray[np.number[Any]] | Sequence[float], task: Regression) -> Tensor:
+    """Numbers in their own unit as labels: the task's public range becomes [−1, 1], and what lies outside is clipped.
+
+    The range is a public fact, so the labels of one record depend on no other record.
+    """
+    values = torch.as_tensor(numbers).to(torch.float64)
+    bad = torch.isnan(values).nonzero()
+    if len(bad):
+        raise FedveilError(f"numbers: number {int(bad[0, 0])} is not a number")
+    return ((values - task.low) / task.half_width - 1).clamp(-1, 1).to(torch.float32)
+
+
+def strata(labels: Tensor, task: Task) -> Tensor:
+    """What stands for a record's class where records are dealt by label: for a number, its part of the public range."""
+    if isinstance(task, Classification):
+        return labels
+    return ((labels.double() + 1) / 2 * STRATA).long().clamp(0, STRATA - 1)
 
 
 def official_split(dataset: Dataset) -> Dataset:
@@ -146,14 +180,14 @@ def official_split(dataset: Dataset) -> Dataset:
         torch.cat([dataset.train.inputs, dataset.validation.inputs]),
         torch.cat([dataset.train.labels, dataset.validation.labels]),
     )
-    return replace(dataset, train=whole, validation=dataset.test, test=None)
+    return replace(dataset, train=whole, validation=dataset.test, test=None, sites=())
 
 
 def load(name: str) -> Dataset:
     """A data set known by its name (`fedveil data list`), read from checked files."""
     wanted = known_set(name)
     arrays = wanted.load()
-    return from_tensors(
+    dataset = from_tensors(
         wanted.name,
         _examples(arrays.train),
         _examples(arrays.validation),
@@ -164,13 +198,51 @@ def load(name: str) -> Dataset:
         features=wanted.features,
         validation_records=wanted.validation_records,
     )
+    return with_sites(dataset, arrays.sites) if arrays.sites else dataset
+
+
+def with_sites(dataset: Dataset, sites: tuple[SiteRecords, ...]) -> Dataset:
+    """The same records, and whose they are."""
+    check_sites(sites, len(dataset.train), len(dataset.validation))
+    return replace(dataset, sites=sites)
 
 
 def _examples(arrays: ExampleArrays) -> Examples:
     return Examples(torch.from_numpy(arrays.inputs), torch.from_numpy(arrays.labels.astype(np.int64)))
 
 
-def _check_tensors(where: str, examples: Examples) -> None:
+def _classes(
+    name: str, labels: Sequence[Tensor], classes: int | None, class_names: tuple[str, ...], *, public: bool
+) -> Classification:
+    """The classes as they were given, or as the labels count them."""
+    if classes is None and public:
+        raise FedveilError(
+            f"data set '{name}': give the number of classes; counted from the labels, it would not be public"
+        )
+    count = 1 + max(int(part.max()) for part in labels) if classes is None else classes
+    if count < 2:
+        raise FedveilError(f"data set '{name}': needs at least 2 classes, not {count}")
+    if class_names and len(class_names) != count:
+        raise FedveilError(f"data set '{name}': {len(class_names)} class names for {count} classes")
+    return Classification(class_names or tuple(str(label) for label in range(count)))
+
+
+def _check_labels(where: str, labels: Tensor, task: Task) -> None:
+    if isinstance(task, Regression):
+        wrong = (~(labels.abs() <= 1)).nonzero()
+        if len(wrong):
+            raise FedveilError(
+                f"{where}: label {float(labels[wrong[0, 0]]):g}, expected -1 to 1; scaled_labels(numbers, task) scales"
+                f" numbers from {task.low:g} to {task.high:g}"
+            )
+        return
+    lowest, highest = int(labels.min()), int(labels.max())
+    if lowest < 0 or highest >= task.outputs:
+        wrong_label = lowest if lowest < 0 else highest
+        raise FedveilError(f"{where}: label {wrong_label}, expected 0 to {task.outputs - 1}")
+
+
+def _check_tensors(where: str, examples: Examples, task: Task | None) -> None:
     inputs, labels = examples.inputs, examples.labels
     parts: dict[str, object] = {"inputs": inputs, "labels": labels}
     for name, values in parts.items():
@@ -179,8 +251,10 @@ def _check_tensors(where: str, examples: Examples) -> None:
             raise FedveilError(f"{where}: {name} must be a torch tensor, not {kind}; torch.as_tensor makes one")
     if inputs.dtype not in (torch.uint8, torch.float32):
         raise FedveilError(f"{where}: inputs must be uint8 or float32, not {inputs.dtype}")
-    if labels.dtype != torch.int64 or labels.ndim != 1:
-        raise FedveilError(f"{where}: labels must be a vector of int64, not {labels.dtype} {tuple(labels.shape)}")
+    wanted = torch.float32 if isinstance(task, Regression) else torch.int64
+    if labels.dtype != wanted or labels.ndim != 1:
+        kind = str(wanted).removeprefix("torch.")
+        raise FedveilError(f"{where}: labels must be a vector of {kind}, not {labels.dtype} {tuple(labels.shape)}")
     if inputs.ndim < 2:
         raise FedveilError(f"{where}: inputs must be [examples, …], not {tuple(inputs.shape)}")
     if len(inputs) != len(labels):

@@ -12,8 +12,8 @@ from fedveil.config.spec import DataSpec, Spec
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
-from fedveil.data.dataset import Dataset, load, official_split
-from fedveil.data.partitions import Partition, make_partition
+from fedveil.data.dataset import Dataset, load, official_split, strata
+from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -97,9 +97,17 @@ def load_for(spec: DataSpec) -> Dataset:
 
 def divide(spec: DataSpec, dataset: Dataset) -> Partition:
     """Who holds which of the data set's records."""
+    if isinstance(spec.partition, NaturalSites):
+        partition = site_partition(dataset.sites, spec.test, spec.seed)
+        if spec.clients not in (0, len(partition.clients)):
+            raise FedveilError(
+                f"data.clients: the data set '{dataset.name}' has {len(partition.clients)} sites, not {spec.clients};"
+                " leave it out, or choose another partition"
+            )
+        return partition
     return make_partition(
-        dataset.train.labels,
-        dataset.validation.labels,
+        strata(dataset.train.labels, dataset.task),
+        strata(dataset.validation.labels, dataset.task),
         spec.partition,
         spec.clients,
         spec.records if spec.records is not None else len(dataset.train) // spec.clients,
@@ -115,11 +123,12 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     """
     dataset = load_for(spec.data) if dataset is None else dataset
     partition = divide(spec.data, dataset)
-    sites = Sites.of(dataset.train, partition.clients)
+    spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))
+    sites = Sites.of(dataset.train, partition.clients, partition.names)
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
-    model = build(spec.model.name, dataset.input_shape, dataset.classes, spec.model.options, seed=initial)
+    model = build(spec.model.name, dataset.input_shape, dataset.task.outputs, spec.model.options, seed=initial)
     _check_strict(spec)
     layers, copies = Layout.of(model).group_count, partition.max_copies
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
