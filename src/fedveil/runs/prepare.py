@@ -8,12 +8,13 @@ from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
-from fedveil.config.spec import DataSpec, Spec
+from fedveil.config.public_facts import divide, load_for
+from fedveil.config.spec import Spec
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
-from fedveil.data.dataset import Dataset, load, official_split, strata
-from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
+from fedveil.data.dataset import Dataset
+from fedveil.data.partitions import Partition
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -88,32 +89,6 @@ class Prepared:
 
     def initial_state(self) -> ServerState:
         return initial_state(self.spec.method, self.layout.vector(self.model))
-
-
-def load_for(spec: DataSpec) -> Dataset:
-    """The named data set, split as the spec says."""
-    return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
-
-
-def divide(spec: DataSpec, dataset: Dataset) -> Partition:
-    """Who holds which of the data set's records."""
-    if isinstance(spec.partition, NaturalSites):
-        partition = site_partition(dataset.sites, spec.test, spec.seed)
-        if spec.clients not in (0, len(partition.clients)):
-            raise FedveilError(
-                f"data.clients: the data set '{dataset.name}' has {len(partition.clients)} sites, not {spec.clients};"
-                " leave it out, or choose another partition"
-            )
-        return partition
-    return make_partition(
-        strata(dataset.train.labels, dataset.task),
-        strata(dataset.validation.labels, dataset.task),
-        spec.partition,
-        spec.clients,
-        spec.records if spec.records is not None else len(dataset.train) // spec.clients,
-        spec.test,
-        spec.seed,
-    )
 
 
 def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None = None) -> Prepared:

@@ -252,7 +252,7 @@ def _finish(
         guarantees=total.guarantees,
         ledger_head=ledger.head,
     )
-    files.save_model(state.parameters, prepared.layout, prepared.model)
+    files.save_model(state.released, prepared.layout, prepared.model)
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result

@@ -16,13 +16,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedveil.config.public_facts import load_for
 from fedveil.config.spec import PLACES, DataSpec, Spec, resolve
 from fedveil.core.atomic import disk_errors, make_folder
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.files import BEGINNING_SECONDS, RunFiles
-from fedveil.runs.prepare import Prepared, load_for, prepare
+from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.result import Result
 from fedveil.runs.run import resume, run
 from fedveil.runtimes.local import count_workers

@@ -1,0 +1,169 @@
+"""The front doors' rules: every setting that `private-records` and `private-clients` choose, and why.
+
+A rule sees `PublicFacts` and what the user has stated, nothing else: no record, and no name of a data set. So choosing
+costs no privacy, and records that nobody has seen before get the same care as those of the papers.
+
+**One argument behind most rules.** A private training is a sum of noisy steps. With features of length 1 and a linear
+model, noise of standard deviation s on every parameter shows as s in every output, however many parameters there are.
+So the noise of a whole training can be given in units of the model's outputs before it begins, from ε, δ and the
+numbers of clients and records alone. Up to a deviation of about 1 (`OUTPUT_NOISE`) it pays to go further: outputs that
+tell classes apart are larger than that. Beyond it noise decides. The rule takes the longest way that keeps to this.
+
+Constants were chosen by training on a part of the training records of several data sets and measuring on the rest
+(docs/methods/private-records.md); accuracies change little around them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fedveil.accounting.tradeoff import mean_of_epsilon
+from fedveil.config.public_facts import PublicFacts
+
+OUTPUT_NOISE = 1.0
+"""The noise of the whole training, in units of a model's outputs."""
+MOMENTUM = 0.9
+"""The server's: a step is the mean of about ten noisy ones."""
+AVERAGED = 0.5
+"""The share of the last models that are averaged. They cost nothing more, and noise of single rounds cancels."""
+MOST_TOGETHER = 100
+"""Clients of a round, where noise is on the client: more of them cost time and little else is won."""
+ROUNDS = 100
+"""Enough for momentum to turn around many times. The noise of the whole depends little on their number: σ of one
+round grows with the root of the rounds, and so does the signal of all of them over their noise."""
+LEAST_CLIP, MOST_CLIP = 0.4, 1.0
+"""An example's gradient begins at a length of 0.7 (two classes) to 1 and more. Clips below cut what is learned from;
+above 1 hardly anything is cut any more."""
+FASTEST = 8.0
+"""The largest rate at which steps with this momentum settle on features of length 1, where curvature is below 1/2."""
+OTHER_CLIP, OTHER_FASTEST = 0.3, 1.0
+"""For a network that the user names: nothing is known of its features."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A dotted key, its value, and why."""
+
+    key: str
+    value: Any
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.key} = {_text(self.value)}: {self.reason}"
+
+
+def choose(door: str, facts: PublicFacts, stated: Mapping[str, Any]) -> tuple[Choice, ...]:
+    """What a front door chooses on these facts, beside what the user has `stated` (a table of settings)."""
+    model = _model(facts, _stated(stated, "model.name"))
+    return (model, *DOORS[door](facts, stated, model))
+
+
+def as_settings(choices: tuple[Choice, ...]) -> dict[str, Any]:
+    """The choices as a table of settings."""
+    table: dict[str, Any] = {}
+    for choice in choices:
+        *above, last = choice.key.split(".")
+        inner = table
+        for part in above:
+            inner = inner.setdefault(part, {})
+        inner[last] = choice.value
+    return table
+
+
+def _model(facts: PublicFacts, named: Any) -> Choice:
+    if named is not None:
+        return Choice("model.name", named, "you named it")
+    if facts.picture:
+        kind = "grey" if facts.input_shape[0] == 1 else "colours"
+        return Choice(
+            "model.name",
+            "scattering",
+            f"pictures ({kind}): fixed wavelet features, made from nobody's records, and one layer that is trained",
+        )
+    return Choice(
+        "model.name",
+        "linear",
+        f"records of {facts.numbers:,} numbers: rows divided by their length, and one layer that begins at zero",
+    )
+
+
+def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
+    """One record against the server: noise on each client, on the sum of its records' clipped gradients."""
+    rounds = int(_stated(stated, "stop.rounds") or ROUNDS)
+    cohort, together, uses = _limited_cohort(facts.clients, rounds)
+    # σ of a step is √uses/μ for the noise multiplier; the mean over the cohort and over records divides it.
+    noise = 0.0
+    if facts.budget is not None:
+        mean = mean_of_epsilon(facts.budget.epsilon, facts.budget.delta)
+        noise = math.sqrt(uses) / mean / (math.sqrt(together) * facts.mean_records) * math.sqrt(rounds)
+    own = model.reason == "you named it"
+    least, fastest = (OTHER_CLIP, OTHER_FASTEST) if own else (LEAST_CLIP, FASTEST)
+    way = OUTPUT_NOISE * (1 - MOMENTUM) / noise if noise else math.inf  # rate × clip
+    rate = min(fastest, _rounded(way / least))
+    clip = least if own else min(max(_rounded(way / rate), least), MOST_CLIP)
+    slow = f"with clip {clip:g} it keeps the noise of all rounds near {OUTPUT_NOISE:g} in the outputs"
+    return (
+        *cohort,
+        Choice("batch.kind", "all", "all records in every step: the noise is added once, whatever their number"),
+        Choice("local.steps", 1, "one step a round: every step has noise of its own"),
+        Choice("local.rate", rate, slow if rate < fastest else "the fastest that settles; noise would allow more"),
+        Choice(
+            "example.clip.bound",
+            clip,
+            "a smaller clip would cut what is learned from"
+            if clip == least
+            else "with this little noise the clip need not cut",
+        ),
+        Choice("aggregate.weights", "records", "sites with more records have less noise on each, and count for more"),
+        Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
+        Choice("aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"),
+        Choice("stop.rounds", rounds, "as many as momentum needs; ε is the same for any number, σ is solved for it"),
+    )
+
+
+def _limited_cohort(clients: int, rounds: int) -> tuple[tuple[Choice, ...], int, int]:
+    """Who takes part, how many in a round, and how often one client does."""
+    if clients <= MOST_TOGETHER:
+        everyone = Choice("cohort", {"kind": "everyone"}, f"{clients} clients: all take part in every round")
+        return (everyone,), clients, rounds
+    uses = max(math.ceil(rounds * MOST_TOGETHER / clients), 1)
+    limited = Choice(
+        "cohort",
+        {"kind": "fixed", "size": MOST_TOGETHER, "most": uses},
+        f"{clients:,} clients: {MOST_TOGETHER} a round, and each in at most {uses} rounds, which is what it pays for",
+    )
+    return (limited,), MOST_TOGETHER, uses
+
+
+def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
+    raise NotImplementedError
+
+
+DOORS: dict[str, Callable[[PublicFacts, Mapping[str, Any], Choice], tuple[Choice, ...]]] = {
+    "private-records": _records,
+    "private-clients": _clients,
+}
+
+
+def _stated(settings: Mapping[str, Any], key: str) -> Any:
+    """What the user gave for a dotted key; None where nothing was given."""
+    value: Any = settings
+    for part in key.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value
+
+
+def _rounded(value: float) -> float:
+    """To two digits: the rules are no more exact than that."""
+    return float(f"{value:.2g}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_text(inner)}" for key, inner in value.items()) + "}"
+    return str(value)
