@@ -64,7 +64,7 @@ class Sampler:
         """
         size = values.shape[-1]
         if size >= MOST_DRAWS:
-            raise FedveilError(f"{size:,} noise values from one stream, which has {MOST_DRAWS:,}: the model is too large")
+            raise FedveilError(f"{size:,} values from one stream, which has {MOST_DRAWS:,}: the model is too large")
         if not len(addresses) or not size:
             return
         if self._way is Way.VECTOR:
