@@ -93,7 +93,7 @@ def _model(facts: PublicFacts, named: Any) -> Choice:
 def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
     """One record against the server: noise on each client, on the sum of its records' clipped gradients."""
     rounds = int(_stated(stated, "stop.rounds") or ROUNDS)
-    cohort, together, uses = _limited_cohort(facts.clients, rounds)
+    cohort, together, uses = _limited_cohort(facts.clients, rounds, stated)
     # σ of a step is √uses/μ for the noise multiplier; the mean over the cohort and over records divides it.
     noise = 0.0
     if facts.budget is not None:
@@ -124,18 +124,20 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
     )
 
 
-def _limited_cohort(clients: int, rounds: int) -> tuple[tuple[Choice, ...], int, int]:
+def _limited_cohort(clients: int, rounds: int, stated: Mapping[str, Any]) -> tuple[tuple[Choice, ...], int, int]:
     """Who takes part, how many in a round, and how often one client does."""
-    if clients <= MOST_TOGETHER:
+    size = _stated(stated, "cohort.size")
+    if size is None and clients <= MOST_TOGETHER:
         everyone = Choice("cohort", {"kind": "everyone"}, f"{clients} clients: all take part in every round")
         return (everyone,), clients, rounds
-    uses = max(math.ceil(rounds * MOST_TOGETHER / clients), 1)
+    size = MOST_TOGETHER if size is None else max(int(size), 1)
+    uses = max(math.ceil(rounds * size / clients), 1)
     limited = Choice(
         "cohort",
-        {"kind": "fixed", "size": MOST_TOGETHER, "most": uses},
-        f"{clients:,} clients: {MOST_TOGETHER} a round, and each in at most {uses} rounds, which is what it pays for",
+        {"kind": "fixed", "size": size, "most": uses},
+        f"{clients:,} clients: {size} a round, and each in at most {uses} rounds, which is what it pays for",
     )
-    return (limited,), MOST_TOGETHER, uses
+    return (limited,), size, uses
 
 
 def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
@@ -146,6 +148,11 @@ DOORS: dict[str, Callable[[PublicFacts, Mapping[str, Any], Choice], tuple[Choice
     "private-records": _records,
     "private-clients": _clients,
 }
+
+
+def is_stated(settings: Mapping[str, Any], key: str) -> bool:
+    """Whether the user gave a dotted key, or something in it."""
+    return _stated(settings, key) is not None
 
 
 def _stated(settings: Mapping[str, Any], key: str) -> Any:

@@ -25,7 +25,7 @@ class PublicFacts:
     input_shape: tuple[int, ...]
     outputs: int
     records: tuple[int, ...]  # of each client
-    target: Budget
+    budget: Budget | None  # None: no ε is asked for, so noise is whatever the user states
 
     @property
     def clients(self) -> int:
@@ -46,11 +46,11 @@ class PublicFacts:
         return math.prod(self.input_shape)
 
 
-def facts_of(spec: DataSpec, target: Budget, dataset: Dataset | None = None) -> PublicFacts:
+def facts_of(spec: DataSpec, budget: Budget | None, dataset: Dataset | None = None) -> PublicFacts:
     """The facts of a training on the spec's named data set, or on records that are given."""
     dataset = load_for(spec) if dataset is None else dataset
     sizes = tuple(len(members) for members in divide(spec, dataset).clients)
-    return PublicFacts(dataset.input_shape, dataset.task.outputs, sizes, target)
+    return PublicFacts(dataset.input_shape, dataset.task.outputs, sizes, budget)
 
 
 def load_for(spec: DataSpec) -> Dataset:

@@ -91,7 +91,7 @@ def account(
     if head is not None:
         raise ArgumentError("head", "is that of a run's ledger, and this is not a run")
     settings = dict(overrides or {}) | ({} if dataset is None else {"data.name": dataset.name})
-    prepared = prepare(resolve(source, settings), dataset)
+    prepared = prepare(resolve(source, settings, dataset=dataset), dataset)
     context = _at(prepared.context, delta)
     promise = plan(context, secondary=secondary)
     return Account(prepared.spec.base, prepared.spec, context, promise, None, claims(context), prepared.changes)

@@ -34,6 +34,7 @@ from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
+from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.prepare import Prepared, prepare
@@ -64,7 +65,7 @@ def run(
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
     settings |= {} if dataset is None else {"data.name": dataset.name}  # those of a named data set are not for it
-    prepared = prepare(resolve(source, settings), dataset)
+    prepared = prepare(resolve(source, settings, dataset=dataset), dataset)
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
@@ -138,6 +139,8 @@ def _train_rounds(
     files.trim_events(state.round)
     personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
+    if spec.choices:
+        reporter.note("\n".join(choice_lines(spec)))
     for change in prepared.changes:
         reporter.note(str(change))
     promise = plan(context)
