@@ -71,6 +71,16 @@ PRIVATE_RECORDS = replace(
     aggregate=Aggregation(optimiser=Momentum(0.9), weights="records", average=0.5),
 )
 
+# The front door for a client: a few local steps, noise at the server on the sum of clipped updates, a private bound.
+PRIVATE_CLIENTS = replace(
+    FED_AVG,
+    cohort=PoissonCohort(1.0),
+    batch=FullBatch(),
+    local=LocalTraining(steps=5, rate=Constant(2.0)),
+    server=Gaussian(clip=Clip(Quantile(start=1.0, target=0.5, sigma=10.0)), sigma=1.0, unit=Unit.CLIENT),
+    aggregate=Aggregation(optimiser=Momentum(0.9), average=0.5),
+)
+
 # Geyer et al. (2017), Algorithm 1: the sum of the updates, clipped at the median of their norms, gets the noise once.
 GEYER = replace(
     FED_AVG,
@@ -140,6 +150,7 @@ _ON_DIGITS = {
     "local": {"rate": 10.0},
 }
 _RECORD_DOOR = {"privacy": {"epsilon": 1.0, "unit": "record", "view": "server", "calibrate": True}}
+_CLIENT_DOOR = {"privacy": {"epsilon": 8.0, "unit": "client", "view": "released", "calibrate": True}}
 _CLIENT_BUDGET = {"privacy": {"epsilon": 8.0, "delta": 1e-5, "unit": "client", "view": "released"}}
 _OWN_TESTS = {"data": {"clients": 100, "test": 50}}
 
@@ -149,6 +160,12 @@ ZOO: dict[str, Entry] = {
         "a front door",
         "hides a record from the server: noise on the client for the ε you ask, all else chosen from public facts",
         _RECORD_DOOR,
+    ),
+    "private-clients": Entry(
+        PRIVATE_CLIENTS,
+        "a front door",
+        "hides a client from readers of the model: noise at the server for the ε you ask, all else from public facts",
+        _CLIENT_DOOR,
     ),
     "fedsgd": Entry(FED_SGD, "McMahan et al. 2017", "no privacy: one gradient of each client's data per round"),
     "fedavg": Entry(FED_AVG, "McMahan et al. 2017", "no privacy: local training, then the mean"),

@@ -40,7 +40,16 @@ above 1 hardly anything is cut any more."""
 FASTEST = 8.0
 """The largest rate at which steps with this momentum settle on features of length 1, where curvature is below 1/2."""
 OTHER_CLIP, OTHER_FASTEST = 0.3, 1.0
-"""For a network that the user names: nothing is known of its features."""
+"""For a network that the user names, of whose features nothing is known, and for numbers (squared errors curve more)."""
+
+
+CLIENT_OUTPUT_NOISE, CLIENT_ROUNDS, LOCAL_STEPS = 2.0, 40, 5
+"""For whole clients. Updates are clipped to a common length, so most of the noise is outgrown later."""
+FREE_SAMPLING = 0.2
+"""Up to which μ²/(p²T) drawing clients by coins costs nothing: then log(1 + x) is still nearly x."""
+FEWEST_CLIENTS, MOST_CLIENTS = 100, 1000
+"""Expected clients of a round: with fewer they differ too much, more take time and gain nothing."""
+OTHER_CLIENT_RATE = 0.1
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,8 @@ class Choice:
 def choose(door: str, facts: PublicFacts, stated: Mapping[str, Any]) -> tuple[Choice, ...]:
     """What a front door chooses on these facts, beside what the user has `stated` (a table of settings)."""
     model = _model(facts, _stated(stated, "model.name"))
-    return (model, *DOORS[door](facts, stated, model))
+    options = (_BASIS,) if model.value == "scattering" and facts.picture else ()
+    return (model, *options, *DOORS[door](facts, stated, model))
 
 
 def as_settings(choices: tuple[Choice, ...]) -> dict[str, Any]:
@@ -71,6 +81,9 @@ def as_settings(choices: tuple[Choice, ...]) -> dict[str, Any]:
             inner = inner.setdefault(part, {})
         inner[last] = choice.value
     return table
+
+
+_BASIS = Choice("model.options.basis", "scenes", "features in directions that vary in drawn scenes, for any pictures")
 
 
 def _model(facts: PublicFacts, named: Any) -> Choice:
@@ -100,7 +113,7 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
         mean = mean_of_epsilon(facts.budget.epsilon, facts.budget.delta)
         noise = math.sqrt(uses) / mean / (math.sqrt(together) * facts.mean_records) * math.sqrt(rounds)
     own = model.reason == "you named it"
-    least, fastest = (OTHER_CLIP, OTHER_FASTEST) if own else (LEAST_CLIP, FASTEST)
+    least, fastest = (OTHER_CLIP, OTHER_FASTEST) if own or facts.outputs == 1 else (LEAST_CLIP, FASTEST)
     way = OUTPUT_NOISE * (1 - MOMENTUM) / noise if noise else math.inf  # rate × clip
     rate = min(fastest, _rounded(way / least))
     clip = least if own else min(max(_rounded(way / rate), least), MOST_CLIP)
@@ -141,7 +154,51 @@ def _limited_cohort(clients: int, rounds: int, stated: Mapping[str, Any]) -> tup
 
 
 def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
-    raise NotImplementedError
+    """All that a client holds, against readers of the model: noise at the server, on the sum of the updates."""
+    rounds = int(_stated(stated, "stop.rounds") or CLIENT_ROUNDS)
+    mean = 1.0 if facts.budget is None else mean_of_epsilon(facts.budget.epsilon, facts.budget.delta)
+    chance, why = _chance(facts.clients, mean, rounds, _stated(stated, "cohort.rate"))
+    together = chance * facts.clients
+    # μ of T rounds by the central limit theorem, solved for σ; the accountant solves for the real one.
+    sigma = math.log1p(mean**2 / (chance**2 * rounds)) ** -0.5 if chance < 1 else math.sqrt(rounds) / mean
+    start = _rounded(CLIENT_OUTPUT_NOISE * (1 - MOMENTUM) * together / (math.sqrt(rounds) * sigma))
+    counts = _rounded(max(together / 20, 2 * sigma))
+    own = model.reason == "you named it"
+    rate = OTHER_CLIENT_RATE if own else float(min(max(facts.outputs, 2), 10)) if facts.outputs > 1 else 0.5
+    return (
+        Choice("cohort", {"kind": "poisson", "rate": chance}, why),
+        Choice("batch.kind", "all", "all of a client's records in each of its steps: its noise is the server's, added later"),
+        Choice("local.steps", LOCAL_STEPS, "a few steps give an update more direction; its length is clipped anyway"),
+        Choice(
+            "local.rate",
+            rate,
+            "nothing is known of your network"
+            if own
+            else f"the curvature at the start is one over the number of classes ({facts.outputs})",
+        ),
+        Choice(
+            "server.clip.bound",
+            {"kind": "quantile", "start": start, "target": 0.2, "sigma": counts, "rate": 0.2},
+            f"a noisy quantile of the updates' lengths, from {start:g} on, where the noise of all rounds would be near"
+            f" {CLIENT_OUTPUT_NOISE:g} in the outputs; reading it is paid for",
+        ),
+        Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
+        Choice("aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"),
+        Choice("stop.rounds", rounds, "few rounds with many clients each: ε is the same for any number"),
+    )
+
+
+def _chance(clients: int, mean: float, rounds: int, stated: Any) -> tuple[float, str]:
+    """With which probability a client joins a round, and why."""
+    if stated is not None:
+        return min(max(float(stated), 1e-6), 1.0), "you stated it"
+    # Coins hide so much that half the clients, with half of σ, have the same noise on their mean; until μ²/(p²T) grows.
+    free = mean / math.sqrt(rounds * FREE_SAMPLING)
+    chance = max(min(free, MOST_CLIENTS / clients), FEWEST_CLIENTS / clients)
+    if chance >= 1:
+        return 1.0, f"{clients:,} clients: all take part in every round"
+    chance = _rounded(chance)
+    return chance, f"about {chance * clients:,.0f} of {clients:,} clients a round, by hidden coins: more of them gain little"
 
 
 DOORS: dict[str, Callable[[PublicFacts, Mapping[str, Any], Choice], tuple[Choice, ...]]] = {
