@@ -20,6 +20,7 @@ from fedveil.config.spec import Spec
 from fedveil.core.guarantee import Caveat
 from fedveil.core.openness import UNRECORDED
 from fedveil.core.types import Population
+from fedveil.data.schema_file import schema_digest
 from fedveil.runs.files import FORMAT
 from fedveil.runs.prepare import Prepared
 from fedveil.runtimes.local import usable_cores
@@ -37,6 +38,7 @@ def manifest(prepared: Prepared) -> dict[str, Any]:
         "parameters": prepared.layout.size,
         "validation": len(prepared.dataset.validation),
         "data": prepared.dataset.description,
+        **({} if prepared.dataset.schema is None else {"schema": schema_digest(prepared.dataset.schema)}),
         "terms": context_record(prepared.context),
     }
 
