@@ -261,8 +261,8 @@ def _with_defaults(settings: Mapping[str, Any], dataset: Dataset | None) -> dict
 
 def scene_of(prepared: Prepared) -> AttackScene:
     """The engine, the records and the differentiable model, in one process."""
-    gradients = differentiable(prepared.model, prepared.dataset.input_shape)
-    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.classes)
+    gradients = differentiable(prepared.model, prepared.dataset.input_shape, prepared.job.objective)
+    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.task.outputs)
 
 
 def _bare(stolen: Stolen) -> list[str]:
