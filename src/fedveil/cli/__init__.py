@@ -21,6 +21,7 @@ from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.report import report_command
 from fedveil.cli.reproduce import reproduce_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
+from fedveil.cli.schema import schema_group
 from fedveil.cli.show import show_command
 from fedveil.cli.sweep import sweep_command
 from fedveil.core.errors import ArgumentError, FedveilError
@@ -46,6 +47,7 @@ for command in (
     report_command,
     methods_command,
     data_group,
+    schema_group,
 ):
     cli.add_command(command)
 

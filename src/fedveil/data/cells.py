@@ -56,6 +56,12 @@ def as_number(text: str) -> float:
         return math.nan
 
 
+def plain_category(text: str) -> str:
+    """The shortest text for a whole number (1 for 1.0), any other text as it is."""
+    number = as_number(text)
+    return str(int(number)) if number.is_integer() and abs(number) < _FIRST_INEXACT else text
+
+
 def numbers_of(cells: Cells, missing_texts: frozenset[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Numbers, NaN where there is none, and where nothing is there at all. Infinite numbers are left as they are."""
     if isinstance(cells, np.ndarray):
@@ -110,9 +116,7 @@ class CategoryCodes(dict[str | None, int]):
         text = text.casefold() if self._fold else text
         if text in self._codes:
             return self._codes[text]
-        number = as_number(text)
-        exact = number.is_integer() and abs(number) < _FIRST_INEXACT
-        return self._codes.get(str(int(number)), NO_CATEGORY) if exact else NO_CATEGORY
+        return self._codes.get(plain_category(text), NO_CATEGORY)
 
     def of(self, cells: Cells) -> NDArray[np.int64]:
         """The code of every cell; `NO_VALUE` or `NO_CATEGORY` where there is no category."""
