@@ -67,6 +67,11 @@ class Dataset:
         return len(self.class_names)
 
     @property
+    def tokens(self) -> bool:
+        """Whether records are whole numbers that an embedding looks up."""
+        return self.train.inputs.dtype == torch.int64
+
+    @property
     def caveats(self) -> tuple[Caveat, ...]:
         """What must be said with every guarantee on these records."""
         return features_caveats(self.features) + validation_caveats(self.validation_records)
