@@ -16,6 +16,7 @@ def test_the_public_names_are_these() -> None:
         "account",
         "attack",
         "audit",
+        "from_sites",
         "from_tensors",
         "load",
         "resolve",

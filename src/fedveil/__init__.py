@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedveil.core.errors import FedveilError
     from fedveil.core.tasks import Classification, Regression
     from fedveil.data.dataset import Dataset, Examples, from_tensors, load, scaled_labels
+    from fedveil.data.own_sites import from_sites
     from fedveil.method import Method
     from fedveil.runs.account import account
     from fedveil.runs.result import Result
@@ -36,6 +37,7 @@ __all__ = [
     "account",
     "attack",
     "audit",
+    "from_sites",
     "from_tensors",
     "load",
     "resolve",
@@ -48,6 +50,7 @@ _HOMES = {
     "core.errors": ("FedveilError",),
     "core.tasks": ("Classification", "Regression"),
     "data.dataset": ("Dataset", "Examples", "from_tensors", "load", "scaled_labels"),
+    "data.own_sites": ("from_sites",),
     "studies.attack": ("attack",),
     "studies.audit": ("audit",),
     "runs.account": ("account",),

@@ -38,7 +38,7 @@ from fedveil.runs.derived_charges import round_charges
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.model_card import write_model_card
-from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.prepare import Prepared, prepare, resolve_for
 from fedveil.runs.result import Result, has_diverged
 from fedveil.runtimes.local import on_this_machine
 
@@ -65,8 +65,7 @@ def run(
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
-    settings |= {} if dataset is None else {"data.name": dataset.name}  # those of a named data set are not for it
-    prepared = prepare(resolve(source, settings), dataset)
+    prepared = prepare(resolve_for(source, settings, dataset), dataset)
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
