@@ -189,6 +189,29 @@ def test_a_card_never_shows_what_was_read_off_the_records(tmp_path: Path) -> Non
     assert all(cell.caveat(CaveatKind.PRIVATE_STATISTICS) is not None for cell in cells)
 
 
+def test_a_number_is_predicted_in_its_own_unit_and_within_its_range(tmp_path: Path) -> None:
+    text = """
+        target = "weight"
+        columns.height = { type = "number", low = 100, high = 200 }
+        columns.weight = { type = "number", low = 20, high = 120, unit = "kg", outside = "clip" }
+    """
+    schema = parse_schema(text, "s")
+    path = tmp_path / "people.csv"
+    path.write_text("height,weight\n" + "".join(f"{100 + row},{20 + row}\n" for row in range(100)))
+    everyone = table_examples(read_table(path, schema))
+    data = replace(from_tensors("people", everyone, everyone, task=schema.task, features="public"), schema=schema)
+    settings = SHORT | {"data.records": 25, "local.rate": 0.2, "stop.rounds": 10}
+    run("fedavg", settings, seed=1, out=tmp_path / "run", workers=1, dataset=data)
+    path.write_text("height\n100\n150\n200\n")
+    predictions = predict(tmp_path / "run", path, out=tmp_path / "out.csv")
+    assert np.allclose(predictions.values, [20, 70, 120], atol=3)
+    assert predictions.values.max() <= 120
+    assert (tmp_path / "out.csv").read_text().startswith("row,weight (kg)\n1,2")
+    assert "20 + (y + 1)·50 kg" in (tmp_path / "run" / "model-card.md").read_text()
+    with pytest.raises(FedveilError, match="a number is predicted, which has no classes"):
+        _ = predictions.classes
+
+
 # What is refused
 
 

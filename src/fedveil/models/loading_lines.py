@@ -24,7 +24,14 @@ def plain_network(model: nn.Module) -> str | None:
 
 
 def loading_lines(
-    model: nn.Module, name: str, input_shape: Sequence[int], outputs: int, options: Mapping[str, Any], seed: int
+    model: nn.Module,
+    name: str,
+    input_shape: Sequence[int],
+    outputs: int,
+    options: Mapping[str, Any],
+    seed: int,
+    *,
+    tokens: bool = False,
 ) -> tuple[str, str, str]:
     """In plain PyTorch where that suffices, otherwise with the function that made the network."""
     file = "model.safetensors"
@@ -32,8 +39,9 @@ def loading_lines(
     if plain is not None:
         load = f'model.load_state_dict(safetensors.torch.load_file("{file}"))'
         return "import torch, safetensors.torch", f"model = {plain}", load
+    of_tokens = ", tokens=True" if tokens else ""
     return (
         "from fedveil.models.registry import build; from safetensors.torch import load_file",
-        f"model = build({name!r}, {list(input_shape)}, {outputs}, {dict(options)!r}, seed={seed})",
+        f"model = build({name!r}, {list(input_shape)}, {outputs}, {dict(options)!r}, seed={seed}{of_tokens})",
         f'model.load_state_dict(load_file("{file}"))',
     )

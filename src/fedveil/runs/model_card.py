@@ -40,7 +40,13 @@ def model_card(prepared: Prepared, rounds: int, cells: tuple[Guarantee, ...], sh
     spec, dataset = prepared.spec, prepared.dataset
     outputs = dataset.task.outputs
     lines = loading_lines(
-        prepared.model, spec.model.name, dataset.input_shape, outputs, spec.model.options, prepared.initial
+        prepared.model,
+        spec.model.name,
+        dataset.input_shape,
+        outputs,
+        spec.model.options,
+        prepared.initial,
+        tokens=dataset.tokens,
     )
     return {
         "format": CARD_FORMAT,
@@ -52,6 +58,7 @@ def model_card(prepared: Prepared, rounds: int, cells: tuple[Guarantee, ...], sh
             "options": spec.model.options,
             "parameters": prepared.layout.size,
             "input_shape": list(dataset.input_shape),
+            "tokens": dataset.tokens,
             "outputs": outputs,
             "load": list(lines),
         },

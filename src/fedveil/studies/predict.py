@@ -75,8 +75,8 @@ def load_model(run: str | Path, *, trust_code: bool = False) -> nn.Module:
         raise FedveilError(
             f"{files.model}: not the model that the run ended with (its SHA-256 is not that of the card)"
         )
-    shape, outputs = card["model"]["input_shape"], card["model"]["outputs"]
-    model = build(spec.model.name, shape, outputs, spec.model.options, seed=files.initial() or 0)
+    shape, outputs, tokens = (card["model"][key] for key in ("input_shape", "outputs", "tokens"))
+    model = build(spec.model.name, shape, outputs, spec.model.options, seed=files.initial() or 0, tokens=tokens)
     try:
         model.load_state_dict(load_file(files.model))
     except (SafetensorError, RuntimeError, OSError) as error:

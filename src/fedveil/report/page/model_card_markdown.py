@@ -71,7 +71,8 @@ def _task_sentence(task: Mapping[str, Any]) -> str:
 def _inputs(card: Mapping[str, Any]) -> list[str]:
     shape, schema = card["model"]["input_shape"], card["schema"]
     if schema is None:
-        return [f"Records of shape {shape}; pictures as bytes divided by 255."]
+        kind = "whole numbers (tokens)" if card["model"]["tokens"] else "numbers; pictures are bytes divided by 255"
+        return [f"Records of shape {shape}: {kind}."]
     lines = [
         f"{shape[0]} numbers for each row of a table, made by its schema alone. `fedveil predict` and"
         " `fedveil.data.encoded_table.read_table` make them.",
