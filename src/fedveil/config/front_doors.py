@@ -22,6 +22,7 @@ from typing import Any
 
 from fedveil.accounting.tradeoff import mean_of_epsilon
 from fedveil.config.public_facts import PublicFacts
+from fedveil.core.errors import FedveilError
 
 OUTPUT_NOISE = 1.0
 """The noise of the whole training, in units of a model's outputs."""
@@ -40,7 +41,7 @@ above 1 hardly anything is cut any more."""
 FASTEST = 8.0
 """The largest rate at which steps with this momentum settle on features of length 1, where curvature is below 1/2."""
 OTHER_CLIP, OTHER_FASTEST = 0.3, 1.0
-"""For a network that the user names, of whose features nothing is known, and for numbers (squared errors curve more)."""
+"""For a network that the user names, of whose features nothing is known, and for squared errors, which curve more."""
 
 
 CLIENT_OUTPUT_NOISE, CLIENT_ROUNDS, LOCAL_STEPS = 2.0, 40, 5
@@ -83,12 +84,18 @@ def as_settings(choices: tuple[Choice, ...]) -> dict[str, Any]:
     return table
 
 
+_SMOOTHING = (
+    Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
+    Choice("aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"),
+)
 _BASIS = Choice("model.options.basis", "scenes", "features in directions that vary in drawn scenes, for any pictures")
 
 
 def _model(facts: PublicFacts, named: Any) -> Choice:
     if named is not None:
         return Choice("model.name", named, "you named it")
+    if facts.tokens:
+        raise FedveilError("model.name: the records are tokens, for which nothing is chosen; name your own network")
     if facts.picture:
         kind = "grey" if facts.input_shape[0] == 1 else "colours"
         return Choice(
@@ -131,8 +138,12 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             else "with this little noise the clip need not cut",
         ),
         Choice("aggregate.weights", "records", "sites with more records have less noise on each, and count for more"),
-        Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
-        Choice("aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"),
+        Choice(
+            "aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"
+        ),
+        Choice(
+            "aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"
+        ),
         Choice("stop.rounds", rounds, "as many as momentum needs; ε is the same for any number, σ is solved for it"),
     )
 
@@ -167,7 +178,11 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
     rate = OTHER_CLIENT_RATE if own else float(min(max(facts.outputs, 2), 10)) if facts.outputs > 1 else 0.5
     return (
         Choice("cohort", {"kind": "poisson", "rate": chance}, why),
-        Choice("batch.kind", "all", "all of a client's records in each of its steps: its noise is the server's, added later"),
+        Choice(
+            "batch.kind",
+            "all",
+            "all of a client's records in each of its steps; noise is added later, by the server",
+        ),
         Choice("local.steps", LOCAL_STEPS, "a few steps give an update more direction; its length is clipped anyway"),
         Choice(
             "local.rate",
@@ -182,8 +197,12 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             f"a noisy quantile of the updates' lengths, from {start:g} on, where the noise of all rounds would be near"
             f" {CLIENT_OUTPUT_NOISE:g} in the outputs; reading it is paid for",
         ),
-        Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
-        Choice("aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"),
+        Choice(
+            "aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"
+        ),
+        Choice(
+            "aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"
+        ),
         Choice("stop.rounds", rounds, "few rounds with many clients each: ε is the same for any number"),
     )
 
@@ -198,7 +217,10 @@ def _chance(clients: int, mean: float, rounds: int, stated: Any) -> tuple[float,
     if chance >= 1:
         return 1.0, f"{clients:,} clients: all take part in every round"
     chance = _rounded(chance)
-    return chance, f"about {chance * clients:,.0f} of {clients:,} clients a round, by hidden coins: more of them gain little"
+    return (
+        chance,
+        f"about {chance * clients:,.0f} of {clients:,} clients a round, by hidden coins: more of them gain little",
+    )
 
 
 DOORS: dict[str, Callable[[PublicFacts, Mapping[str, Any], Choice], tuple[Choice, ...]]] = {

@@ -25,6 +25,7 @@ class PublicFacts:
     input_shape: tuple[int, ...]
     outputs: int
     records: tuple[int, ...]  # of each client
+    tokens: bool  # numbers stand for words, and are not amounts
     budget: Budget | None  # None: no ε is asked for, so noise is whatever the user states
 
     @property
@@ -50,7 +51,7 @@ def facts_of(spec: DataSpec, budget: Budget | None, dataset: Dataset | None = No
     """The facts of a training on the spec's named data set, or on records that are given."""
     dataset = load_for(spec) if dataset is None else dataset
     sizes = tuple(len(members) for members in divide(spec, dataset).clients)
-    return PublicFacts(dataset.input_shape, dataset.task.outputs, sizes, budget)
+    return PublicFacts(dataset.input_shape, dataset.task.outputs, sizes, dataset.tokens, budget)
 
 
 def load_for(spec: DataSpec) -> Dataset:

@@ -192,18 +192,22 @@ Source = str | Path | Mapping[str, Any] | Spec
 
 
 def resolve(
-    source: Source = "fed-cdp", overrides: Mapping[str, Any] | None = None, *, dataset: Dataset | None = None
+    source: Source = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    task: Mapping[str, Any] | None = None,
+    dataset: Dataset | None = None,
 ) -> Spec:
     """A spec from a method's name, a TOML file, a table or another spec, with dotted `overrides` on top.
 
     A front door chooses from public facts of the named data set, or of a `dataset` that is given.
 
     What is not given is filled in, from the first of these that has it: the method, the task (the data set's settings
-    in the papers), plain FedAvg.
+    in the papers, or what suits records that were brought along), plain FedAvg.
     """
     if isinstance(source, Spec) and not overrides:
         return source
-    return _complete(read_settings(source, overrides), dataset)
+    return _complete(read_settings(source, overrides), task, dataset)
 
 
 def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -240,7 +244,7 @@ def _read(source: Source) -> dict[str, Any]:
         raise FedveilError(f"{path}: not a TOML file ({error})") from None
 
 
-def _complete(settings: dict[str, Any], dataset: Dataset | None) -> Spec:
+def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
     base = settings.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError(f"method: expected the name of a method, not {base!r}")
@@ -251,7 +255,7 @@ def _complete(settings: dict[str, Any], dataset: Dataset | None) -> Spec:
     whole = unstructure(named(base))
     data_table = settings.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = task_of(str(name))
+    task = task_of(str(name)) if task is None else task
     own = _laid_over(task, whole, plain)
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, **plain}
     defaults |= {"objective": None, "seed": None}

@@ -64,7 +64,9 @@ def _features(first: FixedFeatures, channels: int, basis: str, outputs: int) -> 
     scenes = _stored_scenes()
     if channels == 1:
         means = torch.stack([_stored()[0], scenes["grey.mean"]])
-        return SideBySide(first, means, _without(_stored()[1], scenes["grey.offset"]), scenes["grey.directions"].clone())
+        return SideBySide(
+            first, means, _without(_stored()[1], scenes["grey.offset"]), scenes["grey.directions"].clone()
+        )
     if channels != 3:
         raise FieldError("basis", f"scenes are grey or have 3 colours, not {channels}; use 'plain'")
     return Projected(first, scenes["colour.mean"].clone(), scenes["colour.directions"].clone())
@@ -90,9 +92,7 @@ def make_scenes() -> dict[str, Tensor]:
     mean, directions = whitened(grey, GREY_OUTPUTS, SHRINKAGE)
     stroke_mean, stroke_directions = _stored()
     offset = functional.normalize(((shapes - stroke_mean) @ stroke_directions).mean(dim=0), dim=0)
-    colour_mean, colour_directions = whitened(
-        _scattered(leaves(COLOUR_LEAVES, 3, 32, SEED)), COLOUR_OUTPUTS, SHRINKAGE
-    )
+    colour_mean, colour_directions = whitened(_scattered(leaves(COLOUR_LEAVES, 3, 32, SEED)), COLOUR_OUTPUTS, SHRINKAGE)
     return {
         "grey.mean": mean,
         "grey.directions": directions,

@@ -65,7 +65,10 @@ def choice_lines(spec: Spec) -> list[str]:
     """What a front door chose, and why: one line each."""
     if not spec.choices:
         return []
-    return ["chosen from public facts alone (shape, classes, clients, records, ε):", *(f"  {one}" for one in spec.choices)]
+    return [
+        "chosen from public facts alone (shape, classes, clients, records, ε):",
+        *(f"  {one}" for one in spec.choices),
+    ]
 
 
 def training_words(spec: Spec) -> list[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
 from fedveil.config.public_facts import divide, load_for
-from fedveil.config.spec import Spec
+from fedveil.config.site_settings import site_task
+from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
@@ -92,6 +95,17 @@ class Prepared:
         return initial_state(self.spec.method, self.layout.vector(self.model))
 
 
+def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
+    """The spec on the data set that it names, or on records that were brought along, whose name it then carries."""
+    if dataset is None:
+        return resolve(source, overrides)
+    task = None
+    if dataset.sites:
+        rows = len(dataset.input_shape) == 1 and not dataset.tokens
+        task = site_task(len(dataset.sites), rows_of_numbers=rows)
+    return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task, dataset=dataset)
+
+
 def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None = None) -> Prepared:
     """Load, divide, build, and check that the method can run on this population.
 
@@ -105,7 +119,14 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
-    model = build(spec.model.name, dataset.input_shape, dataset.task.outputs, spec.model.options, seed=initial)
+    model = build(
+        spec.model.name,
+        dataset.input_shape,
+        dataset.task.outputs,
+        spec.model.options,
+        seed=initial,
+        tokens=dataset.tokens,
+    )
     _check_strict(spec)
     layers, copies = Layout.of(model).group_count, partition.max_copies
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
