@@ -33,10 +33,10 @@ BASES = ("auto", "strokes", "plain", "scenes")
 def scattering(input_shape: Sequence[int], classes: int, *, basis: str = "auto", outputs: int = OUTPUTS) -> nn.Module:
     """Scattering features, a fixed basis, then one dense layer that begins at zero: all that is trained.
 
-    `basis = "scenes"` is for any pictures: directions in which drawn scenes vary, scaled to vary equally, beside strokes
-    where pictures are grey. `"strokes"` keeps the `outputs` directions that tell drawn characters apart (grey pictures);
-    `"plain"` keeps the features as they are; `"auto"` takes strokes for grey pictures. None of them was made from
-    anybody's records.
+    `basis = "scenes"` is for any pictures: directions in which drawn scenes vary, scaled to vary equally, beside
+    strokes where pictures are grey. `"strokes"` keeps the `outputs` directions that tell drawn characters apart (grey
+    pictures); `"plain"` keeps the features as they are; `"auto"` takes strokes for grey pictures. None of them was
+    made from anybody's records.
     """
     if len(input_shape) != 3:
         raise FedveilError(f"model: 'scattering' needs pictures, but the records have shape {list(input_shape)}")

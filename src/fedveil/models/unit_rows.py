@@ -17,8 +17,8 @@ from fedveil.models.features import FixedFeatures
 class UnitRows(FixedFeatures):
     """A record's numbers, cut to ±`limit`, with a 1 behind them, all divided by their length.
 
-    The 1 stands for the bias. Length 1 bounds every example's gradient of a linear model by the length of (p − y), which
-    is at most √2, whatever the record; so the clip hardly cuts and no record counts for more than another.
+    The 1 stands for the bias. Length 1 bounds every example's gradient of a linear model by the length of (p − y),
+    which is at most √2, whatever the record; so the clip hardly cuts and no record counts for more than another.
     """
 
     def __init__(self, input_shape: Sequence[int], limit: float) -> None:

@@ -80,7 +80,7 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
 
 def _resolve(name: str, source: str | Path, settings: Mapping[str, Any], dataset: Dataset | None) -> Spec:
     """A setting may suit one method and not another: say which one, and what to do."""
-    resolve(source)
+    resolve_for(source, None, dataset)
     try:
         return resolve_for(source, settings, dataset)
     except FedveilError as error:
