@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import fedveil
 import torch
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+
+import fedveil
 from fedveil.config.public_facts import load_for
 from fedveil.config.spec import resolve
 from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, to_float
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "front-doors.json"

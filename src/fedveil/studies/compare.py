@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.plan import plan
-from fedveil.config.spec import Spec, resolve
+from fedveil.config.spec import Spec
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import SEEDED, cell_name
