@@ -28,7 +28,7 @@ OUTPUT_NOISE = 1.0
 """The noise of the whole training, in units of a model's outputs."""
 MOMENTUM = 0.9
 """The server's: a step is the mean of about ten noisy ones."""
-AVERAGED = 0.5
+AVERAGED = 0.33
 """The share of the last models that are averaged. They cost nothing more, and noise of single rounds cancels."""
 MOST_TOGETHER = 100
 """Clients of a round, where noise is on the client: more of them cost time and little else is won."""
@@ -86,7 +86,7 @@ def as_settings(choices: tuple[Choice, ...]) -> dict[str, Any]:
 
 _SMOOTHING = (
     Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
-    Choice("aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"),
+    Choice("aggregate.average", AVERAGED, "the mean of the last third of the models: noise cancels, nothing is paid"),
 )
 _BASIS = Choice("model.options.basis", "scenes", "features in directions that vary in drawn scenes, for any pictures")
 
@@ -138,12 +138,7 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             else "with this little noise the clip need not cut",
         ),
         Choice("aggregate.weights", "records", "sites with more records have less noise on each, and count for more"),
-        Choice(
-            "aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"
-        ),
-        Choice(
-            "aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"
-        ),
+        *_SMOOTHING,
         Choice("stop.rounds", rounds, "as many as momentum needs; ε is the same for any number, σ is solved for it"),
     )
 
@@ -197,12 +192,7 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             f"a noisy quantile of the updates' lengths, from {start:g} on, where the noise of all rounds would be near"
             f" {CLIENT_OUTPUT_NOISE:g} in the outputs; reading it is paid for",
         ),
-        Choice(
-            "aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"
-        ),
-        Choice(
-            "aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"
-        ),
+        *_SMOOTHING,
         Choice("stop.rounds", rounds, "few rounds with many clients each: ε is the same for any number"),
     )
 
