@@ -18,9 +18,9 @@ from fedveil.config.front_doors import (
     MOMENTUM,
     MOST_CLIP,
     OUTPUT_NOISE,
-    ROUNDS,
+    RECORD_ROUNDS,
     as_settings,
-    choose,
+    choices_for,
     is_stated,
 )
 from fedveil.config.public_facts import PublicFacts, facts_of
@@ -42,7 +42,7 @@ PICTURES = PublicFacts((1, 28, 28), 10, (500,) * 1000, tokens=False, budget=RECO
 
 
 def chosen(door: str, facts: PublicFacts, stated: dict[str, Any] | None = None) -> dict[str, Any]:
-    return {choice.key: choice.value for choice in choose(door, facts, stated or {})}
+    return {choice.key: choice.value for choice in choices_for(door, facts, stated or {})}
 
 
 def own_records(name: str = "mine", shape: tuple[int, ...] = (5,), records: int = 60) -> Dataset:
@@ -60,7 +60,7 @@ def test_facts_hold_no_name_and_no_record() -> None:
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("facts", [TABLE, PICTURES])
 def test_every_choice_has_a_reason_and_no_key_is_chosen_twice(door: str, facts: PublicFacts) -> None:
-    choices = choose(door, facts, {})
+    choices = choices_for(door, facts, {})
     assert all(choice.reason for choice in choices)
     assert len({choice.key for choice in choices}) == len(choices)
     assert f"{choices[0].key} = {choices[0].value}: " in str(choices[0])
@@ -85,21 +85,21 @@ def test_few_sites_all_take_part_and_many_are_limited_to_what_they_pay_for() -> 
     assert chosen("private-records", TABLE)["cohort"] == {"kind": "everyone"}
     many = chosen("private-records", PICTURES)["cohort"]
     assert many == {"kind": "fixed", "size": 100, "most": 10}
-    assert many["most"] * 1000 >= ROUNDS * many["size"]  # nobody is missing in the last round
+    assert many["most"] * 1000 >= RECORD_ROUNDS * many["size"]  # nobody is missing in the last round
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("facts", [TABLE, PICTURES])
 def test_the_noise_of_a_training_stays_near_one_in_the_outputs(facts: PublicFacts, epsilon: float) -> None:
     facts = replace(facts, budget=replace(RECORDS, epsilon=epsilon))
-    table = as_settings(choose("private-records", facts, {}))
+    table = as_settings(choices_for("private-records", facts, {}))
     rate, clip = table["local"]["rate"], table["example"]["clip"]["bound"]
     assert LEAST_CLIP <= clip <= MOST_CLIP
     assert 0 < rate <= FASTEST
-    together, uses = (4, ROUNDS) if facts.clients == 4 else (100, 10)
+    together, uses = (4, RECORD_ROUNDS) if facts.clients == 4 else (100, 10)
     sigma = math.sqrt(uses) / mean_of_epsilon(epsilon, 1e-5)
     per_round = rate * clip * sigma / (math.sqrt(together) * facts.mean_records)
-    whole = per_round * math.sqrt(ROUNDS) / (1 - MOMENTUM)
+    whole = per_round * math.sqrt(RECORD_ROUNDS) / (1 - MOMENTUM)
     assert whole <= 1.05 * OUTPUT_NOISE  # rates are rounded to two digits
     if rate < FASTEST:
         assert whole >= 0.95 * OUTPUT_NOISE
@@ -131,7 +131,7 @@ def test_a_network_of_ones_own_gets_careful_steps() -> None:
 def test_tokens_need_a_network_of_ones_own() -> None:
     tokens = replace(TABLE, tokens=True)
     with pytest.raises(FedveilError, match=r"^model.name: the records are tokens"):
-        choose("private-records", tokens, {})
+        choices_for("private-records", tokens, {})
     assert chosen("private-records", tokens, {"model": {"name": "my:net"}})["model.name"] == "my:net"
 
 
@@ -159,7 +159,7 @@ def test_resolving_fills_in_the_choices_and_keeps_what_is_stated() -> None:
     spec = resolve_for("private-records", {**FOUR, "local.rate": 0.7}, own_records())
     method = spec.method
     assert spec.model.name == "linear"
-    assert (method.cohort, method.batch, method.rounds) == (Everyone(), FullBatch(), ROUNDS)
+    assert (method.cohort, method.batch, method.rounds) == (Everyone(), FullBatch(), RECORD_ROUNDS)
     assert method.local.rate.at(0, 1) == 0.7
     assert method.aggregate.optimiser == Momentum(MOMENTUM)
     assert (method.aggregate.weights, method.aggregate.average) == ("records", 0.33)

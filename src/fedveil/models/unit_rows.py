@@ -20,8 +20,9 @@ CONSTANT = 0.5
 class UnitRows(FixedFeatures):
     """A record's numbers, cut to ±`limit`, with a constant behind them, all divided by their length.
 
-    The constant stands for the bias; it is small, because noise on its weight moves all records together. Length 1 bounds every example's gradient of a linear model by the length of (p − y),
-    which is at most √2, whatever the record; so the clip hardly cuts and no record counts for more than another.
+    The constant stands for the bias; it is small, because noise on its weight moves all records together. Length 1
+    bounds every example's gradient of a linear model by the length of (p − y), which is at most √2, whatever the
+    record; so the clip hardly cuts and no record counts for more than another.
     """
 
     def __init__(self, input_shape: Sequence[int], limit: float) -> None:
