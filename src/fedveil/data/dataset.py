@@ -174,6 +174,11 @@ def strata(labels: Tensor, task: Task) -> Tensor:
     return ((labels.double() + 1) / 2 * STRATA).long().clamp(0, STRATA - 1)
 
 
+def possible_labels(task: Task) -> Tensor:
+    """Every class; of a number, the two ends of its public range."""
+    return torch.arange(task.outputs) if isinstance(task, Classification) else torch.tensor([-1.0, 1.0])
+
+
 def official_split(dataset: Dataset) -> Dataset:
     """The same data with all original training records for training and the official test set for validation.
 

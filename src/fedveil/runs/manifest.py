@@ -16,9 +16,12 @@ from typing import Any
 import torch
 
 from fedveil.accounting.context import Context
+from fedveil.config.convert import unstructure
 from fedveil.config.spec import Spec
 from fedveil.core.guarantee import Caveat
+from fedveil.core.objectives import Objective
 from fedveil.core.openness import UNRECORDED
+from fedveil.core.tasks import task_record
 from fedveil.core.types import Population
 from fedveil.runs.files import FORMAT
 from fedveil.runs.prepare import Prepared
@@ -37,6 +40,8 @@ def manifest(prepared: Prepared) -> dict[str, Any]:
         "parameters": prepared.layout.size,
         "validation": len(prepared.dataset.validation),
         "data": prepared.dataset.description,
+        "task": task_record(prepared.dataset.task),
+        "objective": unstructure(prepared.job.objective, Objective),
         "terms": context_record(prepared.context),
     }
 

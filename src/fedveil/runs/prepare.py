@@ -13,6 +13,7 @@ from fedveil.accounting.context import Context
 from fedveil.config.site_settings import site_task
 from fedveil.config.spec import DataSpec, Source, Spec, resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset, load, official_split, strata
@@ -136,6 +137,7 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     `initial` is the seed of a run's network (`RunFiles.initial`), where there is a run already.
     """
     dataset = load_for(spec.data) if dataset is None else dataset
+    objective = objective_for(dataset.task, spec.objective)
     partition = divide(spec.data, dataset)
     spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))
     sites = Sites.of(dataset.train, partition.clients, partition.names)
@@ -155,7 +157,7 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
     spec, changes = _calibrated(spec, context)
     tests = partition.tests if spec.data.test else ()
-    job = Job(spec.method, model, sites, dataset.validation, streams, tests)
+    job = Job(spec.method, model, sites, dataset.validation, streams, tests, objective)
     return Prepared(spec, dataset, partition, job, initial, changes)
 
 

@@ -263,8 +263,8 @@ def scene_of(prepared: Prepared) -> AttackScene:
     """The engine, the records and the differentiable model, in one process."""
     if prepared.dataset.tokens:
         raise FedveilError("data: records are tokens, and these attacks reconstruct numbers; they can't be attacked")
-    gradients = differentiable(prepared.model, prepared.dataset.input_shape)
-    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.classes)
+    gradients = differentiable(prepared.model, prepared.dataset.input_shape, prepared.job.objective)
+    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.task.outputs)
 
 
 def _bare(stolen: Stolen) -> list[str]:

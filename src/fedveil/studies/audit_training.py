@@ -25,6 +25,7 @@ from fedveil.attacks.audit.watching_models import ClientInModels, RecordInModels
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Receipt, Unit, View
+from fedveil.data.dataset import possible_labels
 from fedveil.engine import loop
 from fedveil.engine.batched import Engine
 from fedveil.engine.gradients import Gradients
@@ -76,7 +77,7 @@ class Trial:
                 gradients,
                 first,
                 prepared.dataset.input_shape,
-                prepared.dataset.classes,
+                possible_labels(prepared.dataset.task),
                 example_factors(prepared.spec.method, 0)[0],
                 count=len(clients) if real else 1,
                 replaced=replaced,
