@@ -10,13 +10,16 @@ from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
+from fedveil.config.data_spec import DataSpec
 from fedveil.config.site_settings import site_task
-from fedveil.config.spec import DataSpec, Source, Spec, resolve
+from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import objective_for
+from fedveil.core.openness import Openness
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset, load, official_split, strata
+from fedveil.data.own_sites import from_sites
 from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
@@ -106,7 +109,19 @@ def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Da
 
 
 def load_for(spec: DataSpec) -> Dataset:
-    """The named data set, split as the spec says."""
+    """The data set of a spec: one with a name, split as the spec says, or the records of its files."""
+    if spec.in_files:
+        return from_sites(
+            spec.table or spec.sites,
+            name=spec.name,
+            schema=spec.schema or None,
+            classes=spec.classes or None,
+            validation=spec.validation,
+            # Bytes of pictures are made with nobody's statistics; classes that are counted are a statistic.
+            features=None if spec.schema else Openness.PUBLIC if spec.classes else Openness.UNDECLARED,
+            validation_records=spec.validation_records,
+            pictures=spec.pictures,
+        )
     return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
 
 

@@ -19,7 +19,6 @@ from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
-from fedveil.data.known_sets import SETS
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.batched import Evaluation
@@ -114,7 +113,7 @@ def _train(
 
 def _resume_words(spec: Spec, files: RunFiles) -> str:
     """The command that goes on; records of one's own can only be given from Python."""
-    if spec.data.name in SETS:
+    if spec.data.reproducible:
         return shlex.join(["fedveil", "resume", str(files.directory)])
     return f"fedveil.resume('{files.directory}', dataset=…)"
 

@@ -21,7 +21,6 @@ from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
 from fedveil.core.openness import OWN_TESTS
 from fedveil.core.types import TableCell, Unit, View
 from fedveil.core.verdicts import Verdict
-from fedveil.data.known_sets import SETS
 from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
 from fedveil.report.model.number_texts import delta_text
@@ -138,7 +137,7 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         problems=tuple(read.problems) if release else (*read.problems, *failed, *failed_audits),
         spec=read.spec_text,
         command="fedveil run spec.toml --out again"
-        if spec.data.name in SETS
+        if spec.data.reproducible
         else "fedveil.run('spec.toml', out='again', dataset=…)",
         environment=_environment(read),
     )

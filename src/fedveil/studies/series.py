@@ -16,7 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedveil.config.spec import PLACES, DataSpec, Spec, resolve
+from fedveil.config.data_spec import DataSpec, data_table, said_of_files
+from fedveil.config.spec import PLACES, Spec, resolve
 from fedveil.core.atomic import disk_errors, make_folder
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.data.dataset import Dataset
@@ -98,8 +99,9 @@ def prepared_with(spec: Spec, dataset: Dataset | None, loaded: dict[str, Dataset
 
 
 def loaded_for(data: DataSpec, loaded: dict[str, Dataset]) -> Dataset:
-    """The data set of a spec, read once for each split of it."""
-    key = f"{data.name}, {data.split} split"
+    """The data set of a spec, read once for each split of it, or for each choice of files."""
+    files = {key: value for key, value in data_table(data).items() if key in said_of_files(data)}
+    key = f"{data.name}, {data.split} split, {files}"
     if key not in loaded:
         loaded[key] = load_for(data)
     return loaded[key]
