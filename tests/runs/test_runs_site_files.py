@@ -17,6 +17,7 @@ from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
 from fedveil.runs.prepare import load_for
 from fedveil.runs.run import resume, run
+from fedveil.studies.report import report
 
 SIZES = {"north": 200, "south": 24, "east": 60, "west": 40, "the centre": 90}
 SCHEMA = """
@@ -89,6 +90,14 @@ def test_a_run_finds_its_records_again_from_anywhere(
     monkeypatch.chdir("/")
     assert resume(tmp_path / "run", workers=1).ledger_head == first.ledger_head
     assert account(tmp_path / "run").context.population.names == tuple(SIZES)
+
+
+def test_a_page_for_release_does_not_say_where_files_lie(folder: Path, tmp_path: Path) -> None:
+    run(folder / "spec.toml", out=tmp_path / "run", workers=1)
+    report([tmp_path / "run"], tmp_path / "page.html", release=True)
+    page = (tmp_path / "page.html").read_text()
+    assert "north.csv" in page
+    assert str(folder) not in page
 
 
 def test_records_that_have_changed_are_refused(folder: Path, tmp_path: Path) -> None:

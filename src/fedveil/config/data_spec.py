@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from fedveil.config.convert import unstructure
@@ -94,6 +95,19 @@ def said_of_files(data: DataSpec) -> tuple[str, ...]:
     """The keys about records in files that have another value than the default."""
     defaults = {one.name: one.default if one.default is not MISSING else {} for one in fields(DataSpec)}
     return tuple(key for key in OWN_RECORDS if getattr(data, key) != defaults[key])
+
+
+def without_folders(data: DataSpec) -> DataSpec:
+    """The same with the names of the files alone: where they lie concerns nobody else."""
+    if not data.in_files:
+        return data
+    return replace(
+        data,
+        sites={name: Path(path).name for name, path in data.sites.items()},
+        table=Path(data.table).name if data.table else "",
+        schema=Path(data.schema).name if data.schema else "",
+        validation=Path(data.validation).name if isinstance(data.validation, str) else data.validation,
+    )
 
 
 def data_table(data: DataSpec) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedveil.accounting.exposure import CLEAN_ROWS
 from fedveil.core.guarantee import Guarantee
+from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.core.types import Unit, View
 from fedveil.method import Method
 
@@ -67,6 +68,7 @@ class Result:
     personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
     sent_bytes: int = 0  # by all clients together
     saved_bytes: int = 0  # by sending only part of the updates
+    site_guarantees: SiteGuarantees | None = None  # each named site's own ε
     ledger_head: str | None = None  # it fixes all that the ledger held at the end; runs of older formats have none
 
     @property
@@ -81,6 +83,7 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         table = {field.name: getattr(self, field.name) for field in fields(self)}
         table |= {"diverged": self.diverged}
+        table["site_guarantees"] = None if self.site_guarantees is None else self.site_guarantees.to_dict()
         return table | {"run": str(self.run), "guarantees": [cell.to_dict() for cell in self.guarantees]}
 
     @staticmethod
@@ -88,6 +91,8 @@ class Result:
         """What `to_dict` made of a run of a method; KeyError, TypeError or ValueError for anything else."""
         cells = executed_cells((Guarantee.from_dict(cell) for cell in table["guarantees"]), method)
         known = {key: value for key, value in table.items() if key != "diverged"}
+        if known.get("site_guarantees") is not None:
+            known["site_guarantees"] = SiteGuarantees.from_dict(known["site_guarantees"])
         result = Result(**{**known, "run": run, "guarantees": cells})
         for name in NUMBERS_OF_A_RESULT:
             value = getattr(result, name)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.site_table import site_guarantees
 from fedveil.accounting.table import Table, exceeded, releasable_cells
 from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
@@ -31,6 +32,7 @@ from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
+from fedveil.report.terminal.site_lines import site_lines
 from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
@@ -143,7 +145,7 @@ def _train_rounds(
     for change in prepared.changes:
         reporter.note(str(change))
     promise = plan(context)
-    reporter.note("\n".join(table_lines("promised", promise.guarantees)))
+    reporter.note("\n".join([*table_lines("promised", promise.guarantees), *site_lines(site_guarantees(promise))]))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
     if admission is None:
@@ -252,6 +254,7 @@ def _finish(
         receipts=len(published),
         rejected=sum(event["rejected"] for event in events),
         guarantees=total.guarantees,
+        site_guarantees=site_guarantees(promise, total, book.rounds_of_clients(context.population.clients)),
         ledger_head=ledger.head,
     )
     files.save_model(state.parameters, prepared.layout, prepared.model)
@@ -284,8 +287,9 @@ def _report(reporter: Reporter, event: Mapping[str, Any], total: int) -> None:
 def _title(prepared: Prepared, files: RunFiles) -> str:
     spec, population = prepared.spec, prepared.sites.population
     seeded = " (seeded: not private)" if prepared.streams.seeded else ""
+    who = "sites" if population.names else "clients"
     return (
-        f"{spec.base} on {prepared.dataset.name}: {population.clients} clients, {prepared.layout.size:,} parameters"
+        f"{spec.base} on {prepared.dataset.name}: {population.clients} {who}, {prepared.layout.size:,} parameters"
         f"{seeded} → {files.directory}"
     )
 
