@@ -33,7 +33,7 @@ from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.report.terminal.site_lines import site_lines
-from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, opened_ledger, pins_of, read_book
+from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, check_schema, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
 from fedveil.runs.files import RunFiles
@@ -95,6 +95,7 @@ def resume(
         return _stored_result(files, dataset)
     files.check_continuable()
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
+    check_schema(files, prepared.dataset)
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     return _train(prepared, files, training, reporter or SilentReporter())
 
