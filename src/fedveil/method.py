@@ -139,10 +139,10 @@ class Method:
             self.cohort.at(round, self.rounds).check(population.clients)
         for client, records in enumerate(population.records):
             if records < 1:
-                raise FedveilError(f"data: client {client} holds no records")
+                raise FedveilError(f"data: {population.name(client)} holds no records")
             if self.batch.declared(records) > records:
                 raise FedveilError(
-                    f"batch.size: a batch of {self.batch.declared(records)} is larger than client {client},"
+                    f"batch.size: a batch of {self.batch.declared(records)} is larger than {population.name(client)},"
                     f" which holds {records} records"
                 )
 

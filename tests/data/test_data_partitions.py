@@ -13,12 +13,15 @@ from fedveil.data.partitions import (
     PARTITIONS,
     Dirichlet,
     FullCopy,
+    NaturalSites,
     Partition,
-    PartitionKind,
     Random,
     Shards,
+    SimulatedClients,
     make_partition,
+    site_partition,
 )
+from fedveil.data.site_records import sites_in_order
 
 SPECS = [
     Shards(1),
@@ -37,7 +40,7 @@ def labels_of(count: int, classes: int, seed: int = 0) -> Tensor:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[Tensor, Tensor, PartitionKind, int, int, int, int]:
+def requests(draw: st.DrawFn) -> tuple[Tensor, Tensor, SimulatedClients, int, int, int, int]:
     spec = draw(st.sampled_from(SPECS))
     classes = draw(st.integers(2, 7))
     train = labels_of(draw(st.integers(40, 300)), classes, draw(st.integers(0, 99)))
@@ -52,7 +55,7 @@ def requests(draw: st.DrawFn) -> tuple[Tensor, Tensor, PartitionKind, int, int, 
 @settings(deadline=None, max_examples=150)
 @given(requests())
 def test_every_partition_keeps_its_promises(
-    request: tuple[Tensor, Tensor, PartitionKind, int, int, int, int],
+    request: tuple[Tensor, Tensor, SimulatedClients, int, int, int, int],
 ) -> None:
     train, validation, spec, clients, records, tests, seed = request
     partition = make_partition(train, validation, spec, clients, records, tests, seed)
@@ -81,7 +84,7 @@ def same(first: Partition, second: Partition) -> bool:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_the_seed_decides(spec: PartitionKind) -> None:
+def test_the_seed_decides(spec: SimulatedClients) -> None:
     train, validation = labels_of(2000, 10), labels_of(1000, 10, 1)
     first, again, other = (make_partition(train, validation, spec, 10, 100, 20, seed) for seed in (1, 1, 2))
     assert same(first, again)
@@ -89,7 +92,7 @@ def test_the_seed_decides(spec: PartitionKind) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_asking_for_tests_does_not_change_who_holds_what(spec: PartitionKind) -> None:
+def test_asking_for_tests_does_not_change_who_holds_what(spec: SimulatedClients) -> None:
     train, validation = labels_of(2000, 10), labels_of(1000, 10, 1)
     with_tests = make_partition(train, validation, spec, 10, 100, 20, 5)
     without = make_partition(train, torch.empty(0, dtype=torch.int64), spec, 10, 100, 0, 5)
@@ -155,7 +158,7 @@ def test_full_copy_is_full_or_a_choice_of_each_client() -> None:
         (Shards(1), {"test_per_client": 40}, "needs 40 test records, but its labels have only"),
     ],
 )
-def test_bad_requests_are_refused_in_one_line(spec: PartitionKind, changes: dict[str, int], message: str) -> None:
+def test_bad_requests_are_refused_in_one_line(spec: SimulatedClients, changes: dict[str, int], message: str) -> None:
     request = {"clients": 2, "records_per_client": 10, "test_per_client": 0, "seed": 0} | changes
     with pytest.raises(FedveilError, match=message) as caught:
         make_partition(labels_of(100, 10).sort().values, labels_of(50, 10), spec, **request)
@@ -176,11 +179,36 @@ def test_bad_specifications_are_refused(make: object) -> None:
 
 
 def test_the_registry_names_every_kind() -> None:
-    assert {"shards": Shards, "random": Random, "dirichlet": Dirichlet, "copy": FullCopy} == PARTITIONS
+    simulated = {"shards": Shards, "random": Random, "dirichlet": Dirichlet, "copy": FullCopy}
+    assert {**simulated, "sites": NaturalSites} == PARTITIONS
+
+
+SITES = sites_in_order(("north", "south", "west"), (5, 2, 9), (3, 1, 4))
+
+
+def test_natural_sites_are_clients_with_their_names_and_all_their_records() -> None:
+    partition = site_partition(SITES, 0, seed=1)
+    assert partition.names == ("north", "south", "west")
+    assert [indices.tolist() for indices in partition.clients] == [[0, 1, 2, 3, 4], [5, 6], list(range(7, 16))]
+    assert (partition.max_copies, partition.mean_copies) == (1, 1.0)
+    assert [len(indices) for indices in partition.tests] == [0, 0, 0]
+
+
+def test_a_site_is_tested_on_its_own_validation_records() -> None:
+    partition = site_partition(SITES, 1, seed=1)
+    assert all(int(rows[0]) in site.validation for rows, site in zip(partition.tests, SITES, strict=True))
+    assert same(partition, site_partition(SITES, 1, seed=1))
+    with pytest.raises(FedveilError, match=r"data\.test: 2 test records for each site, but 'south' has only 1"):
+        site_partition(SITES, 2, seed=1)
+
+
+def test_a_data_set_without_sites_can_not_be_divided_by_them() -> None:
+    with pytest.raises(FedveilError, match=r"data\.partition: the data set has no sites of its own"):
+        site_partition((), 0, seed=1)
 
 
 @pytest.mark.parametrize("spec", [Shards(2), Random(), Dirichlet(0.5), FullCopy()], ids=str)
-def test_ten_thousand_clients_each_get_their_records(spec: PartitionKind) -> None:
+def test_ten_thousand_clients_each_get_their_records(spec: SimulatedClients) -> None:
     train, validation = labels_of(50_000, 10), labels_of(10_000, 10, 1)
     partition = make_partition(train, validation, spec, 10_000, 500, 100, 0)
     assert {len(client) for client in partition.clients} == {500}

@@ -17,10 +17,12 @@ from fedveil.cli.attack import attack_command
 from fedveil.cli.audit import audit_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
+from fedveil.cli.predict import predict_command
 from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.report import report_command
 from fedveil.cli.reproduce import reproduce_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
+from fedveil.cli.schema import schema_group
 from fedveil.cli.show import show_command
 from fedveil.cli.sweep import sweep_command
 from fedveil.core.errors import ArgumentError, FedveilError
@@ -39,6 +41,7 @@ for command in (
     sweep_command,
     reproduce_command,
     show_command,
+    predict_command,
     account_command,
     calibrate_command,
     attack_command,
@@ -46,6 +49,7 @@ for command in (
     report_command,
     methods_command,
     data_group,
+    schema_group,
 ):
     cli.add_command(command)
 

@@ -48,7 +48,7 @@ def data_fetch_command(name: str) -> None:
 @click.argument("name")
 @click.option("--clients", type=int, help="How many clients; default: the task's.")
 @click.option("--records", type=int, help="Records per client.")
-@click.option("--partition", help="shards, random, dirichlet or copy.")
+@click.option("--partition", help="sites, shards, random, dirichlet or copy.")
 @settings_option
 @picture_option("The picture; default: NAME-PARTITION.png.")
 def data_show_command(

@@ -13,6 +13,7 @@ import tomli_w
 from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
+from fedveil.config.site_settings import with_all_sites
 from fedveil.core.checks import FieldError, count, not_negative, one_of, plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
@@ -20,7 +21,7 @@ from fedveil.core.objectives import Objective
 from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
 from fedveil.core.types import Population, Unit, View
 from fedveil.data.known_sets import task_of
-from fedveil.data.partitions import PartitionKind, Shards
+from fedveil.data.partitions import NaturalSites, PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
 
@@ -33,6 +34,8 @@ PLACES = ("example", "upload", "server")
 class DataSpec:
     """Which records, and who holds them.
 
+    Under `partition` "sites" clients are the sites that the data set comes with, each with all its records; `clients`
+    is their number, or 0 until they have been counted.
     `split`: "own" keeps part of the training records for validation (docs/data.md); "official" trains on all of them
     and validates on the official test set, as Geyer et al. and Zheng et al. do.
     """
@@ -47,7 +50,10 @@ class DataSpec:
 
     def __post_init__(self) -> None:
         plain_name("name", self.name)
-        count("clients", self.clients)
+        if self.clients or not isinstance(self.partition, NaturalSites):
+            count("clients", self.clients)
+        if self.records is not None and isinstance(self.partition, NaturalSites):
+            raise FieldError("records", "each site holds the records it has; leave it out, or choose another partition")
         count("records", 1 if self.records is None else self.records)
         not_negative("test", self.test)
         one_of("split", self.split, ("own", "official"))
@@ -178,15 +184,20 @@ Source = str | Path | Mapping[str, Any] | Spec
 """What a spec is made from: a method's name, a TOML file, a table of settings, or another spec."""
 
 
-def resolve(source: Source = "fed-cdp", overrides: Mapping[str, Any] | None = None) -> Spec:
+def resolve(
+    source: Source = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    task: Mapping[str, Any] | None = None,
+) -> Spec:
     """A spec from a method's name, a TOML file, a table or another spec, with dotted `overrides` on top.
 
     What is not given is filled in, from the first of these that has it: the method, the task (the data set's settings
-    in the papers), plain FedAvg.
+    in the papers, or what suits records that were brought along), plain FedAvg.
     """
     if isinstance(source, Spec) and not overrides:
         return source
-    return _complete(read_settings(source, overrides))
+    return _complete(read_settings(source, overrides), task)
 
 
 def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -223,7 +234,7 @@ def _read(source: Source) -> dict[str, Any]:
         raise FedveilError(f"{path}: not a TOML file ({error})") from None
 
 
-def _complete(settings: dict[str, Any]) -> Spec:
+def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
     base = settings.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError(f"method: expected the name of a method, not {base!r}")
@@ -231,10 +242,11 @@ def _complete(settings: dict[str, Any]) -> Spec:
     if isinstance(local, Mapping) and "steps" in local and "epochs" not in local:
         settings = merge(settings, {"local": {"epochs": ABSENT}})  # stated steps replace the preset's epochs
     plain = unstructure(FED_AVG)
-    own = difference(unstructure(named(base)), plain)
+    whole = unstructure(named(base))
     data_table = settings.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = task_of(str(name))
+    task = task_of(str(name)) if task is None else task
+    own = _laid_over(task, whole, plain)
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, **plain}
     defaults |= {"objective": None, "seed": None}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
@@ -246,6 +258,7 @@ def _complete(settings: dict[str, Any]) -> Spec:
         table["model"] = {}  # options belong to the network they were written for
     table = merge(table, here)
     table = merge(table, {key: value for key, value in settings.items() if key != "method"})
+    table = with_all_sites(table, settings, task)
     known = ("data", "model", "evaluation", "privacy", "objective", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
@@ -266,6 +279,16 @@ def _complete(settings: dict[str, Any]) -> Spec:
         method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
         seed=_seed(table["seed"]),
     )
+
+
+def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """What a method changes in plain FedAvg; all of a part of which the task has another kind."""
+    own = difference(method, plain)
+    for key in own:
+        kind = task.get(key, {}).get("kind")
+        if kind not in (None, plain[key].get("kind") if isinstance(plain[key], Mapping) else None):
+            own[key] = method[key]
+    return own
 
 
 def _check_unsolved(settings: Mapping[str, Any]) -> None:

@@ -81,13 +81,21 @@ TableCell = tuple[Unit, View]
 
 @dataclass(frozen=True)
 class Population:
-    """Who takes part: `records[i]` is the number of records of client `i`, a public fact."""
+    """Who takes part: `records[i]` is the number of records of client `i`, a public fact.
+
+    `names[i]` is what it is called; simulated clients have no names.
+    """
 
     records: tuple[int, ...]
+    names: tuple[str, ...] = ()
 
     @property
     def clients(self) -> int:
         return len(self.records)
+
+    def name(self, client: int) -> str:
+        """What one client is called in a message."""
+        return f"site '{self.names[client]}'" if self.names else f"client {client}"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.openness import Openness
 from fedveil.data.dealing import Integers
 from fedveil.data.download_progress import DownloadProgress
+from fedveil.data.site_records import SiteRecords, sites_in_order
 from fedveil.data.sources import SourceFile, read_source
 
 Bytes = NDArray[np.uint8]
@@ -42,11 +43,28 @@ class ExampleArrays:
 
 @dataclass(frozen=True, eq=False)
 class SplitArrays:
-    """The records as they were read: for the clients, for measuring, and the official test set if there is one."""
+    """The records as they were read: for the clients, for measuring, and the official test set if there is one.
+
+    `sites` says which records are whose, in a set that comes from named sites.
+    """
 
     train: ExampleArrays
     validation: ExampleArrays
     test: ExampleArrays | None = None
+    sites: tuple[SiteRecords, ...] = ()
+
+
+def join_sites(sites: Mapping[str, tuple[ExampleArrays, ExampleArrays]]) -> SplitArrays:
+    """One set of the training and the validation records of each named site, site after site."""
+    train, validation = zip(*sites.values(), strict=True)
+    lengths = ([len(part.labels) for part in parts] for parts in (train, validation))
+    return SplitArrays(_joined(train), _joined(validation), sites=sites_in_order(tuple(sites), *lengths))
+
+
+def _joined(parts: Sequence[ExampleArrays]) -> ExampleArrays:
+    return ExampleArrays(
+        np.concatenate([part.inputs for part in parts]), np.concatenate([part.labels for part in parts])
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

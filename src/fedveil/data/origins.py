@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from fedveil.data import sources
@@ -35,6 +35,17 @@ def files_below(address: str) -> Origin:
             _download_checked(f"{address}/{Path(form.path).name}", form, progress)
 
     return Origin(host_of(address), take)
+
+
+def files_at(addresses: Mapping[str, str]) -> Origin:
+    """Files by name, each at an address of its own."""
+
+    def take(wanted: NamedSet, progress: DownloadProgress) -> None:
+        for source in wanted.missing_files():
+            form = source.forms[0]
+            _download_checked(addresses[Path(form.path).name], form, progress)
+
+    return Origin(host_of(next(iter(addresses.values()))), take)
 
 
 def _download_checked(url: str, form: sources.Form, progress: DownloadProgress) -> None:

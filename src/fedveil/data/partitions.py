@@ -1,6 +1,7 @@
 """Who holds which records: the training part divided over clients, and a test set for each of them.
 
-A partition is a pure function of the labels, its specification and a seed. Record-level privacy depends on
+Either clients are the sites that a data set comes with (`site_partition`), or they are simulated (`make_partition`).
+A partition is a pure function of the sites or labels, its specification and a seed. Record-level privacy depends on
 how many clients hold the same record, so every partition counts its copies instead of leaving them to be
 guessed.
 """
@@ -8,6 +9,7 @@ guessed.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +28,7 @@ from fedveil.data.dealing import (
     draw_label_counts,
     generator,
 )
+from fedveil.data.site_records import SiteRecords
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,18 @@ class FullCopy:
     kind: ClassVar[str] = "copy"
 
 
-PartitionKind = Shards | Random | Dirichlet | FullCopy
-PARTITIONS: dict[str, type[PartitionKind]] = {one.kind: one for one in (Shards, Random, Dirichlet, FullCopy)}
+@dataclass(frozen=True)
+class NaturalSites:
+    """Client i is site i of the data set: the sites keep their names and the records they came with."""
+
+    kind: ClassVar[str] = "sites"
+
+
+SimulatedClients = Shards | Random | Dirichlet | FullCopy
+PartitionKind = Shards | Random | Dirichlet | FullCopy | NaturalSites
+PARTITIONS: dict[str, type[PartitionKind]] = {
+    one.kind: one for one in (Shards, Random, Dirichlet, FullCopy, NaturalSites)
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +94,8 @@ class Partition:
 
     The indices of a client are distinct and ascending. Two clients may hold the same record: `max_copies` is
     the number of clients that hold the most shared record and `mean_copies` the mean over all records that
-    are held, both 1 for a disjoint partition. Test sets of different clients may overlap.
+    are held, both 1 for a disjoint partition. Test sets of different clients may overlap. `names` are those of the
+    sites; simulated clients have none.
     """
 
     clients: tuple[Tensor, ...]
@@ -89,6 +103,7 @@ class Partition:
     max_copies: int
     mean_copies: float
     seed: int
+    names: tuple[str, ...] = ()
 
     def label_counts(self, labels: Tensor, classes: int) -> Tensor:
         """How often each label occurs at each client: [clients, classes]."""
@@ -101,7 +116,7 @@ class Partition:
 def make_partition(
     labels_train: Tensor,
     labels_validation: Tensor,
-    spec: PartitionKind,
+    spec: SimulatedClients,
     clients: int,
     records_per_client: int,
     test_per_client: int,
@@ -153,6 +168,30 @@ def make_partition(
     )
 
 
+def site_partition(sites: Sequence[SiteRecords], test_per_client: int, seed: int) -> Partition:
+    """Each site as a client, with `test_per_client` of its own validation records as its test set."""
+    if not sites:
+        raise FedveilError("data.partition: the data set has no sites of its own; choose shards, random, …")
+    testing = generator(seed, f"tests {NaturalSites.kind}")
+    tests = []
+    for site in sites:
+        if test_per_client > len(site.validation):
+            raise FedveilError(
+                f"data.test: {test_per_client} test records for each site, but '{site.name}' has only"
+                f" {len(site.validation)} validation records"
+            )
+        chosen = testing.permutation(np.asarray(site.validation, dtype=np.int64))[:test_per_client]
+        tests.append(torch.from_numpy(np.sort(chosen)))
+    return Partition(
+        clients=tuple(torch.arange(site.train.start, site.train.stop) for site in sites),
+        tests=tuple(tests),
+        max_copies=1,
+        mean_copies=1.0,
+        seed=seed,
+        names=tuple(site.name for site in sites),
+    )
+
+
 def _deal_shards(
     labels: Integers, clients: int, records: int, per_client: int, dealing: np.random.Generator
 ) -> Integers:
@@ -191,7 +230,7 @@ def _label_array(labels: Tensor, part: str) -> Integers:
 
 
 def _check_request(
-    spec: PartitionKind, train: int, validation: int, clients: int, records: int, tests: int, seed: int
+    spec: SimulatedClients, train: int, validation: int, clients: int, records: int, tests: int, seed: int
 ) -> None:
     where = f"partition '{spec.kind}'"
     for name, value, least in (

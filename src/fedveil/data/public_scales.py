@@ -35,6 +35,11 @@ class PublicScale:
         positive("limit", self.limit)
 
 
+def range_scale(low: float, high: float) -> PublicScale:
+    """From −1 at `low` to 1 at `high`; what lies outside is cut to that."""
+    return PublicScale((low + high) / 2, (high - low) / 2, limit=1.0)
+
+
 def scaled_columns(values: NDArray[np.float64], scales: Sequence[PublicScale]) -> NDArray[np.float32]:
     """Features [N, F] of measured numbers [N, F], each row by itself."""
     if values.ndim != 2 or values.shape[1] != len(scales):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from fedveil.core.checks import plain_name
+from fedveil.core.errors import FedveilError
 
 
 @dataclass(frozen=True)
@@ -15,3 +19,40 @@ class SiteRecords:
     name: str
     train: range
     validation: range = range(0)
+
+
+def sites_in_order(names: Sequence[str], train: Sequence[int], validation: Sequence[int]) -> tuple[SiteRecords, ...]:
+    """Sites whose records stand one after another, so many of each in the training and in the validation part."""
+    sites, first, first_held_out = [], 0, 0
+    for name, records, held_out in zip(names, train, validation, strict=True):
+        rows = range(first, first + records)
+        sites.append(SiteRecords(name, rows, range(first_held_out, first_held_out + held_out)))
+        first, first_held_out = first + records, first_held_out + held_out
+    return tuple(sites)
+
+
+def check_site_names(names: Sequence[object]) -> None:
+    """Refuse names that no table can show, and those that stand twice."""
+    if not names:
+        raise FedveilError("sites: there are none")
+    for name in names:
+        if not isinstance(name, str):
+            raise FedveilError(f"sites: a name must be a text, not {name!r}")
+        plain_name("the name of a site", name)
+        if name != name.strip():
+            raise FedveilError(f"sites: the name {name!r} begins or ends with a space")
+        if names.count(name) > 1:
+            raise FedveilError(f"sites: there are {names.count(name)} called '{name}'")
+
+
+def check_sites(sites: Sequence[SiteRecords], train: int, validation: int) -> None:
+    """Refuse names that no table can show or that stand twice, and rows that are missing, shared or out of order."""
+    check_site_names([site.name for site in sites])
+    for site in sites:
+        if not len(site.train):
+            raise FedveilError(f"site '{site.name}': holds no records to train on")
+    rows = [row for site in sites for row in (site.train.start, site.train.stop)]
+    if rows != sorted(rows) or rows[0] != 0 or rows[-1] != train or rows[1:-1:2] != rows[2::2]:
+        raise FedveilError(f"sites: their records are not the {train} training records, one site after another")
+    if any(site.validation.stop > validation for site in sites):
+        raise FedveilError(f"sites: their validation records are not among the {validation} that there are")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from torch import Tensor
+
 MEASURED_DEVIATIONS = 7.0
 """How many standard errors something measured may lie off what is declared."""
 
@@ -23,6 +25,15 @@ def as_declared(mean_square: float, declared: float, count: int) -> bool:
         return mean_square == declared == 0
     low, high = shares_as_declared(count)
     return low <= mean_square / declared**2 <= high
+
+
+def all_as_declared(mean_squares: Tensor, declared: float, count: int) -> Tensor:
+    """The same for each of `[..., n]` mean squares: whether all n of them fit."""
+    if declared == 0:
+        return (mean_squares == 0).all(dim=-1)
+    low, high = shares_as_declared(count)
+    shares = mean_squares / declared**2
+    return ((mean_squares != 0) & (low <= shares) & (shares <= high)).all(dim=-1)
 
 
 def shares_as_declared(count: int) -> tuple[float, float]:

@@ -159,7 +159,7 @@ def local_work(
     if not method.mechanisms.keys() & {"example", "upload"}:
         return uploads
     places = looked_at(layout)
-    noisy = (parameters - broadcast.parameters)[:, places] if sent.measured is None else sent.measured
+    noisy = parameters[:, places] - broadcast.parameters[places] if sent.measured is None else sent.measured
     pairs, compressed = zip(uploads, noisy, strict=True), method.compress is not None
     return tuple(_as_measured(upload, points, places, compressed) for upload, points in pairs)
 
@@ -201,7 +201,8 @@ def local_steps(
         gradient = step_sums.total.div_(declared)
         if local.decay:
             gradient = gradient.add_(parameters, alpha=local.decay)
-        parameters, state = local.optimiser.apply(parameters, gradient, state, rate, step)
+        own = parameters if step > 0 and not torch.is_grad_enabled() else None  # after one step nobody else has them
+        parameters, state = local.optimiser.apply(parameters, gradient, state, rate, step, out=own)
     records = max(steps * declared, 1)
     return parameters, Measured(losses / records, norms / records, rejected)
 

@@ -48,15 +48,16 @@ class Sites:
     examples: Examples
     indices: Tensor
     sizes: tuple[int, ...]
+    names: tuple[str, ...] = ()
 
     @staticmethod
-    def of(examples: Examples, members: Sequence[Tensor]) -> Sites:
+    def of(examples: Examples, members: Sequence[Tensor], names: tuple[str, ...] = ()) -> Sites:
         """`members[i]` are the indices of client `i` into the examples."""
-        return Sites(examples, torch.cat(list(members)), tuple(len(member) for member in members))
+        return Sites(examples, torch.cat(list(members)), tuple(len(member) for member in members), names)
 
     @cached_property
     def population(self) -> Population:
-        return Population(records=self.sizes)
+        return Population(self.sizes, self.names)
 
     @cached_property
     def _offsets(self) -> tuple[int, ...]:

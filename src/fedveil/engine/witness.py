@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
-from fedveil.engine.chance import as_declared, shares_as_declared
+from fedveil.engine.chance import all_as_declared, as_declared, shares_as_declared
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.mechanisms.noise import grid_width
 
@@ -25,6 +25,9 @@ MEASURED_COORDINATES, MEASURED_STEPS = 20_000, 16
 LOOKED_AT = 60
 """Coordinates that are looked at in every step, at equal distances: noise that is repeated after a half, a third, a
 quarter or a fifth of the vector shows."""
+
+STEPS_READ_TOGETHER = 64
+"""Steps whose points are read at once."""
 
 LAYERS_LOOKED_AT, OF_EACH_LAYER = 8, 8
 """And the first ones of the first layers: noise that begins anew with every layer shows."""
@@ -86,7 +89,8 @@ class Witness:
         self._parts, self._places = _parts(layout), looked_at(layout)
         self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64)
         self._measured: _Measured | None = None
-        self._fingerprints: list[list[int]] = []
+        self._fingerprints: list[int] = []  # step after step, those of the K
+        self._unread: list[Tensor] = []  # points before their noise, of the last steps
         self.kept: list[Tensor] = []  # [K, points] for each step
         self.steps = 0
 
@@ -108,30 +112,50 @@ class Witness:
     def after(self, seen: Glimpse, sums: Tensor, grid: float | None = None) -> None:
         """Look at the same sums with their noise; `grid` is that of the noise, where it was not drawn on the sum."""
         self.kept.append(sums[:, self._places])
-        points = (self.kept[-1] - seen.points) / self._unit
-        measured = self._measured = self._measured or _Measured.nothing(len(sums), len(self._counts), points.shape[1])
-        squares = points.square()
-        measured.point_squares += squares
-        measured.good &= self._is_sized(squares)
-        if self._declared and points.shape[1] >= FEWEST_POINTS:
-            self._fingerprints.append(_fingerprints(points))
-            if self.steps == 0:
-                measured.good &= _all_different(points, self.kept[0] / self._unit)
+        self._unread.append(seen.points)
+        self._grid = grid or self._grid
+        if self._measured is None:
+            self._measured = _Measured.nothing(len(sums), len(self._counts), len(self._places))
         if seen.some is not None and seen.values is not None:
-            released, parts = sums[:, seen.some].double(), self._parts[seen.some]
-            noise = (released - seen.values) / self._unit
-            squares = noise.square()
-            measured.squares.index_add_(1, parts, squares)
-            self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
-            measured.good &= self._is_sized(squares)
-            measured.absolute += noise.abs_().sum(dim=-1)
-            if self._declared:
-                measured.good &= _on_grid(released, grid or self._grid)
+            self._measure(self._measured, seen.values, sums[:, seen.some], self._parts[seen.some])
         self.steps += 1
+        if len(self._unread) == STEPS_READ_TOGETHER:
+            self._read_points(self._measured)
+
+    def _measure(self, measured: _Measured, before: Tensor, released: Tensor, parts: Tensor) -> None:
+        """Measure the noise between two looks `[K, width]` at the same coordinates of a step."""
+        released = released.double()
+        noise = (released - before).div_(self._unit)
+        if self.steps == 0 and self._declared:
+            measured.good &= _on_grid(released, self._grid)
+        measured.absolute += noise.abs().sum(dim=-1)
+        squares = noise.square_()
+        measured.good &= self._is_sized(squares)
+        measured.squares.index_add_(1, parts, squares)
+        self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
+
+    def _read_points(self, measured: _Measured) -> None:
+        """Look at the points of the last steps, all at once: many small operations would cost more than the noise."""
+        steps = len(self._unread)
+        if not steps:
+            return
+        released = torch.stack(self.kept[-steps:])  # [steps, K, points]
+        points = (released - torch.stack(self._unread)) / self._unit
+        self._unread = []
+        squares = points.double().square()
+        measured.point_squares += squares.sum(dim=0)
+        measured.good &= self._is_sized(squares).all(dim=0)
+        if not self._declared:
+            return
+        measured.good &= _on_grid(released.double(), self._grid).all(dim=0)
+        if points.shape[-1] >= FEWEST_POINTS:
+            if steps == self.steps:
+                measured.good &= _all_different(points[0], self.kept[0] / self._unit)
+            self._fingerprints += _fingerprints(points.flatten(0, 1))
 
     def _is_sized(self, squares: Tensor) -> Tensor:
-        """Whether squares `[K, n]` of noise have the declared mean, and are numbers at all, for each of the K."""
-        mean, (least, most) = squares.mean(dim=-1), shares_as_declared(squares.shape[1])
+        """Whether squares `[..., n]` of noise have the declared mean, and are numbers at all."""
+        mean, (least, most) = squares.mean(dim=-1), shares_as_declared(squares.shape[-1])
         return (mean > 0) & (least <= mean) & (mean <= most) if self._declared else mean == 0
 
     def confirmed(self, owners: Sequence[Hashable]) -> list[bool]:
@@ -139,25 +163,23 @@ class Witness:
         measured = self._measured
         if measured is None:
             return [True] * len(owners)  # no step at all
-        good = measured.good.tolist()
-        for step, fingerprints in enumerate(self._fingerprints):
-            for k, owner in enumerate(owners):
-                good[k] &= not self._memory.returns(fingerprints[k], (owner, self._round, step))
-        means, counts = (measured.squares / self._counts.clamp_min(1)).tolist(), self._counts.tolist()
-        at_points = (measured.point_squares / self.steps).tolist()
-        looks = self.steps * len(self._places)
-        for k in range(len(owners)):
-            good[k] &= all(
-                as_declared(mean, self._declared, int(n)) for mean, n in zip(means[k], counts, strict=True) if n
-            )
-            good[k] &= all(as_declared(mean, self._declared, self.steps) for mean in at_points[k])
-            good[k] &= as_declared(sum(at_points[k]) / len(self._places), self._declared, looks)
+        self._read_points(measured)
+        at_points = measured.point_squares / self.steps
+        good = measured.good & all_as_declared(at_points, self._declared, self.steps)
+        good &= all_as_declared(at_points.mean(dim=1, keepdim=True), self._declared, self.steps * len(self._places))
+        for part, count in enumerate(self._counts.tolist()):
+            if count:
+                good &= all_as_declared(measured.squares[:, part : part + 1] / count, self._declared, int(count))
+        fine = good.tolist()
+        for number, fingerprint in enumerate(self._fingerprints):
+            step, k = divmod(number, len(owners))
+            fine[k] &= not self._memory.returns(fingerprint, (owners[k], self._round, step))
         if self._declared:
-            fine = [k for k in range(len(owners)) if good[k]]  # noise that is missing says nothing of its shape
-            mine = [(owners[k], self._round) for k in fine]
-            if not self._memory.confirms_shape(measured.absolute[fine], int(self._counts.sum()), mine):
+            sound = [k for k in range(len(owners)) if fine[k]]  # noise that is missing says nothing of its shape
+            mine = [(owners[k], self._round) for k in sound]
+            if not self._memory.confirms_shape(measured.absolute[sound], int(self._counts.sum()), mine):
                 return [False] * len(owners)
-        return good
+        return fine
 
 
 def rows_confirmed(before: Tensor, rows: Tensor, sums: Tensor, std: float, places: Tensor) -> bool:
@@ -194,7 +216,7 @@ def _all_different(points: Tensor, released: Tensor) -> Tensor:
 
 
 def _on_grid(released: Tensor, grid: float) -> Tensor:
-    """Whether values `[K, n]` lie on the grid of their noise, as far as they are small enough to tell."""
+    """Whether values `[..., n]` lie on the grid of their noise, as far as they are small enough to tell."""
     cells = released / grid
     off = (cells - cells.round()).abs()
     return ((off < 0.1) | (cells.abs() >= NEAR_ZERO)).all(dim=-1)

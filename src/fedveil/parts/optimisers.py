@@ -1,7 +1,8 @@
 """Optimisers as pure functions of flat parameters and gradients, for clients (`[K, P]`) and the server (`[P]`).
 
 All of them post-process a gradient that is already noisy, so none has a privacy cost.
-`state` is a tuple of tensors shaped like the parameters; `step` counts from 0.
+`state` is a tuple of tensors shaped like the parameters; `step` counts from 0. `out` takes the new parameters, which
+may be the old ones' own memory: fresh pages cost more than the arithmetic done on them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ class Sgd:
     def initial(self, parameters: Tensor) -> State:
         return ()
 
-    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
-        return torch.add(parameters, gradient, alpha=-rate), ()
+    def apply(
+        self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int, out: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        return torch.add(parameters, gradient, alpha=-rate, out=out), ()
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,11 @@ class Momentum:
     def initial(self, parameters: Tensor) -> State:
         return (torch.zeros_like(parameters),)
 
-    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
+    def apply(
+        self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int, out: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         velocity = torch.add(gradient, state[0], alpha=self.beta)
-        return torch.add(parameters, velocity, alpha=-rate), (velocity,)
+        return torch.add(parameters, velocity, alpha=-rate, out=out), (velocity,)
 
 
 @dataclass(frozen=True)
@@ -66,14 +71,16 @@ class Adam:
     def initial(self, parameters: Tensor) -> State:
         return (torch.zeros_like(parameters), torch.zeros_like(parameters))
 
-    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
+    def apply(
+        self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int, out: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         first = torch.lerp(gradient, state[0], self.beta1)
         second = (state[1] * self.beta2).addcmul_(gradient, gradient, value=1.0 - self.beta2)
         # Both corrections are numbers: as factors of the rate and of epsilon they cost no pass over the parameters.
         correction1 = 1.0 - self.beta1 ** (step + 1)
         correction2 = math.sqrt(1.0 - self.beta2 ** (step + 1))
         denominator = second.sqrt().add(self.epsilon * correction2)
-        moved = torch.addcdiv(parameters, first, denominator, value=-rate * correction2 / correction1)
+        moved = torch.addcdiv(parameters, first, denominator, value=-rate * correction2 / correction1, out=out)
         return moved, (first, second)
 
 
@@ -90,9 +97,12 @@ class AdaGrad:
     def initial(self, parameters: Tensor) -> State:
         return (torch.zeros_like(parameters),)
 
-    def apply(self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int) -> tuple[Tensor, State]:
+    def apply(
+        self, parameters: Tensor, gradient: Tensor, state: State, rate: float, step: int, out: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         total = torch.addcmul(state[0], gradient, gradient)
-        return torch.addcdiv(parameters, gradient, total.sqrt().add(self.epsilon), value=-rate), (total,)
+        moved = torch.addcdiv(parameters, gradient, total.sqrt().add(self.epsilon), value=-rate, out=out)
+        return moved, (total,)
 
 
 Optimiser = Sgd | Momentum | Adam | AdaGrad

@@ -23,6 +23,7 @@ DIVIDED = {
     "dirichlet": "so that each has its own mix of labels",
     "copy": "so that each has all or a random part of them",
 }
+"""How records came to simulated clients."""
 
 
 def clients_words(spec: Spec, context: Context | None) -> str:
@@ -33,6 +34,8 @@ def clients_words(spec: Spec, context: Context | None) -> str:
     low, high = min(population.records), max(population.records)
     each = f"{low:,} records each" if low == high else f"{low:,} to {high:,} records each"
     shared = "no record is held twice" if copies == 1 else f"up to {copies:,} clients hold the same record"
+    if population.names:
+        return f"{population.clients:,} sites with {each}; {shared}"
     return f"{population.clients:,} clients with {each}, divided {DIVIDED[spec.data.partition.kind]}; {shared}"
 
 

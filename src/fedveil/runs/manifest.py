@@ -24,6 +24,7 @@ from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.openness import UNRECORDED
 from fedveil.core.tasks import task_record
 from fedveil.core.types import Population
+from fedveil.data.schema_file import schema_digest
 from fedveil.runs.files import FORMAT
 from fedveil.runs.prepare import Prepared
 from fedveil.runtimes.local import usable_cores
@@ -41,6 +42,7 @@ def manifest(prepared: Prepared) -> dict[str, Any]:
         "parameters": prepared.layout.size,
         "validation": len(prepared.dataset.validation),
         "data": prepared.dataset.description,
+        **({} if prepared.dataset.schema is None else {"schema": schema_digest(prepared.dataset.schema)}),
         "task": task_record(prepared.dataset.task),
         "objective": unstructure(prepared.job.objective, Objective),
         "terms": context_record(prepared.context),
@@ -83,6 +85,7 @@ def context_record(context: Context) -> dict[str, Any]:
     runs = [[records, len(list(alike))] for records, alike in groupby(context.population.records)]
     return {
         "records_of_clients": runs,
+        **({"names": list(context.population.names)} if context.population.names else {}),
         "layers": context.layers,
         "copies": context.copies,
         "seeded": context.seeded,
@@ -103,12 +106,15 @@ def read_context(spec: Spec, record: Any) -> Context | None:
     try:
         runs = [(int(records), int(clients)) for records, clients in record["records_of_clients"]]
         layers, copies, seeded = int(record["layers"]), int(record["copies"]), record["seeded"]
+        names = tuple(map(str, record.get("names", ())))
         caveats = tuple(map(Caveat.from_dict, record["caveats"])) if "caveats" in record else (UNRECORDED,)
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
     counted = sum(clients for _, clients in runs)
     sound = counted == spec.data.clients and all(records > 0 and clients > 0 for records, clients in runs)
+    if len(names) not in (0, counted):
+        return None
     if not sound or layers < 1 or copies < 1 or not isinstance(seeded, bool):
         return None
     records = tuple(size for size, clients in runs for _ in range(clients))
-    return spec.context(Population(records), layers, caveats=caveats, copies=copies, seeded=seeded)
+    return spec.context(Population(records, names), layers, caveats=caveats, copies=copies, seeded=seeded)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
-from fedveil.config.spec import DataSpec, Spec
+from fedveil.config.site_settings import site_task
+from fedveil.config.spec import DataSpec, Source, Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset, load, official_split, strata
-from fedveil.data.partitions import Partition, make_partition
+from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -91,6 +94,17 @@ class Prepared:
         return initial_state(self.spec.method, self.layout.vector(self.model))
 
 
+def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
+    """The spec on the data set that it names, or on records that were brought along, whose name it then carries."""
+    if dataset is None:
+        return resolve(source, overrides)
+    task = None
+    if dataset.sites:
+        rows = len(dataset.input_shape) == 1 and not dataset.tokens
+        task = site_task(len(dataset.sites), rows_of_numbers=rows)
+    return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task)
+
+
 def load_for(spec: DataSpec) -> Dataset:
     """The named data set, split as the spec says."""
     return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
@@ -98,6 +112,14 @@ def load_for(spec: DataSpec) -> Dataset:
 
 def divide(spec: DataSpec, dataset: Dataset) -> Partition:
     """Who holds which of the data set's records."""
+    if isinstance(spec.partition, NaturalSites):
+        partition = site_partition(dataset.sites, spec.test, spec.seed)
+        if spec.clients not in (0, len(partition.clients)):
+            raise FedveilError(
+                f"data.clients: the data set '{dataset.name}' has {len(partition.clients)} sites, not {spec.clients};"
+                " leave it out, or choose another partition"
+            )
+        return partition
     return make_partition(
         strata(dataset.train.labels, dataset.task),
         strata(dataset.validation.labels, dataset.task),
@@ -117,11 +139,19 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     dataset = load_for(spec.data) if dataset is None else dataset
     objective = objective_for(dataset.task, spec.objective)
     partition = divide(spec.data, dataset)
-    sites = Sites.of(dataset.train, partition.clients)
+    spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))
+    sites = Sites.of(dataset.train, partition.clients, partition.names)
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
-    model = build(spec.model.name, dataset.input_shape, dataset.task.outputs, spec.model.options, seed=initial)
+    model = build(
+        spec.model.name,
+        dataset.input_shape,
+        dataset.task.outputs,
+        spec.model.options,
+        seed=initial,
+        tokens=dataset.tokens,
+    )
     _check_strict(spec)
     layers, copies = Layout.of(model).group_count, partition.max_copies
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)

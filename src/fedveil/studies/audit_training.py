@@ -263,7 +263,8 @@ def _random_model(prepared: Prepared, generator: np.random.Generator) -> Tensor:
     """The network of the spec with other initial weights."""
     spec, dataset = prepared.spec.model, prepared.dataset
     seed = int(generator.integers(2**63))
-    model = build(spec.name, dataset.input_shape, dataset.task.outputs, spec.options, seed=seed)
+    outputs, tokens = dataset.task.outputs, dataset.tokens
+    model = build(spec.name, dataset.input_shape, outputs, spec.options, seed=seed, tokens=tokens)
     return Layout.of(model).vector(model)
 
 

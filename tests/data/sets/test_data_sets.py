@@ -29,13 +29,15 @@ SHAPES = {
     "lfw": (2_267, 756, None, 62, (3, 32, 32), torch.uint8),
     "adult": (36_631, 12_211, None, 2, (105,), torch.float32),
     "cancer": (426, 143, None, 2, (30,), torch.float32),
+    "heart": (486, 254, None, 2, (13,), torch.float32),
+    "brca": (866, 222, None, 2, (39,), torch.float32),
 }
 
 MACHINERY = sorted(Path(fedveil.data.__path__[0]).glob("*.py"))
 
 
-def test_the_sets_are_those_of_the_papers_in_their_order() -> None:
-    assert list(SETS) == ["mnist", "cifar10", "lfw", "adult", "cancer"]
+def test_the_sets_are_those_of_the_papers_in_their_order_and_then_those_with_sites() -> None:
+    assert list(SETS) == ["mnist", "cifar10", "lfw", "adult", "cancer", "heart", "brca"]
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -116,7 +118,7 @@ def test_the_official_split_is_declared_like_the_other(name: str, data_set: Load
 
 
 def test_only_rows_of_numbers_are_tabular() -> None:
-    assert {name for name, one in SETS.items() if one.tabular} == {"adult", "cancer"}
+    assert {name for name, one in SETS.items() if one.tabular} == {"adult", "cancer", "heart", "brca"}
 
 
 def test_nothing_is_known_of_records_of_your_own() -> None:
@@ -126,7 +128,7 @@ def test_nothing_is_known_of_records_of_your_own() -> None:
 
 @pytest.mark.parametrize("ask", [known_set, load, fetch])
 def test_unknown_names_are_refused_with_those_that_there_are(ask: Callable[[str], object]) -> None:
-    with pytest.raises(FedveilError, match="unknown data set 'imagenet': choose one of adult, cancer"):
+    with pytest.raises(FedveilError, match="unknown data set 'imagenet': choose one of adult, brca, cancer"):
         ask("imagenet")
 
 

@@ -15,7 +15,7 @@ and its raw update is zero; replaced, it starts from the opposite side.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -169,7 +169,7 @@ def place_records(sites: Sites, records: Records, clients: tuple[int, ...], coin
     for index, (client, inside) in enumerate(zip(clients, coins, strict=True)):
         which = index if len(records) > 1 else 0
         indices[firsts[client]] = len(base) + which + (0 if inside else len(records))
-    return Sites(examples, indices, sites.sizes)
+    return replace(sites, examples=examples, indices=indices)
 
 
 def others(sites: Sites, clients: tuple[int, ...]) -> Tensor:
@@ -188,7 +188,7 @@ def place_clients(sites: Sites, clients: tuple[int, ...], *, real: bool) -> Site
     firsts = np.concatenate(([0], np.cumsum(sites.sizes)))
     for client in clients:
         indices[firsts[client] : firsts[client + 1]] = len(base)
-    return Sites(examples, indices, sites.sizes)
+    return replace(sites, examples=examples, indices=indices)
 
 
 def check_canaries(canaries: int, clients: int, parameters: int | None) -> None:
