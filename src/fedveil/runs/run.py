@@ -37,6 +37,7 @@ from fedveil.report.terminal.site_lines import site_lines
 from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, check_schema, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
+from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.model_card import write_model_card
@@ -145,6 +146,8 @@ def _train_rounds(
     files.trim_events(state.round)
     personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
+    if spec.choices:
+        reporter.note("\n".join(choice_lines(spec)))
     for change in prepared.changes:
         reporter.note(str(change))
     promise = plan(context)
@@ -255,7 +258,7 @@ def _finish(
         site_guarantees=site_guarantees(promise, total, book.rounds_of_clients(context.population.clients)),
         ledger_head=ledger.head,
     )
-    files.save_model(state.parameters, prepared.layout, prepared.model)
+    files.save_model(state.released, prepared.layout, prepared.model)
     write_model_card(files, prepared, state.round, releasable_cells(promise, total))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.plan import plan
-from fedveil.config.spec import Spec, resolve
+from fedveil.config.spec import Spec
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import SEEDED, cell_name
@@ -82,7 +82,7 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
 
 def _resolve(name: str, source: str | Path, settings: Mapping[str, Any], dataset: Dataset | None) -> Spec:
     """A setting may suit one method and not another: say which one, and what to do."""
-    resolve(source)
+    resolve_for(source, None, dataset)
     try:
         return resolve_for(source, settings, dataset)
     except FedveilError as error:

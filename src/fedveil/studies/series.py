@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedveil.config.data_spec import DataSpec, data_table, said_of_files
+from fedveil.config.public_facts import load_for
 from fedveil.config.spec import PLACES, Spec, resolve
 from fedveil.core.atomic import disk_errors, make_folder
 from fedveil.core.errors import ArgumentError, FedveilError
@@ -24,7 +25,7 @@ from fedveil.data.dataset import Dataset
 from fedveil.report.model.score_texts import main_text
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.files import BEGINNING_SECONDS, RunFiles
-from fedveil.runs.prepare import Prepared, load_for, prepare
+from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.result import Result
 from fedveil.runs.run import resume, run
 from fedveil.runtimes.local import count_workers
