@@ -162,7 +162,7 @@ def test_resolving_fills_in_the_choices_and_keeps_what_is_stated() -> None:
     assert (method.cohort, method.batch, method.rounds) == (Everyone(), FullBatch(), RECORD_ROUNDS)
     assert method.local.rate.at(0, 1) == 0.7
     assert method.aggregate.optimiser == Momentum(MOMENTUM)
-    assert (method.aggregate.weights, method.aggregate.average) == ("records", 0.33)
+    assert (method.aggregate.weights, method.aggregate.average) == ("records", 0.25)
     assert (spec.privacy.unit, spec.privacy.view, spec.privacy.calibrate) == (Unit.RECORD, View.SERVER, True)
     keys = [choice.key for choice in spec.choices]
     assert "model.name" in keys

@@ -15,7 +15,7 @@ def test_every_row_has_length_1_with_a_constant_at_its_end() -> None:
     rows = UnitRows((4,), limit=1.0)(torch.tensor([[0.0, 0.0, 0.0, 0.0], [1.0, -1.0, 0.5, 0.0], [1e9, -3.0, 0.0, 1.0]]))
     torch.testing.assert_close(rows.norm(dim=1), torch.ones(3))
     assert rows[0].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
-    torch.testing.assert_close(rows[2], torch.tensor([1.0, -1.0, 0.0, 1.0, 0.5]) / 3.25**0.5)  # cut to 1 first
+    torch.testing.assert_close(rows[2], torch.tensor([1.0, -1.0, 0.0, 1.0, 0.25]) / 3.0625**0.5)  # cut to 1 first
 
 
 def test_what_is_trained_is_one_layer_without_a_bias_that_begins_at_zero() -> None:

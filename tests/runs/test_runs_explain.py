@@ -33,7 +33,7 @@ def test_it_is_said_what_is_chosen_and_why_and_what_the_noise_is_solved_for(blob
     assert "chosen from public facts alone" in text
     for choice in spec.choices:
         assert f"  {choice}" in lines
-    assert "The model that is handed out is the mean of those of the last 33% of the rounds." in text
+    assert "The model that is handed out is the mean of those of the last 25% of the rounds." in text
     assert "An update counts as much as its client has records." in text
     assert "solved for ε = 1 of record × server" in lines[-1]
     assert "stop.rounds = " not in text  # that was stated

@@ -28,7 +28,7 @@ OUTPUT_NOISE = 1.0
 """The noise of the whole training, in units of a model's outputs."""
 MOMENTUM = 0.9
 """The server's: a step is the mean of about ten noisy ones."""
-AVERAGED = 0.33
+AVERAGED = 0.25
 """The share of the last models that are averaged. They cost nothing more, and noise of single rounds cancels."""
 MOST_TOGETHER = 100
 """Clients of a round, where noise is on the client: more of them cost time and little else is won."""
@@ -86,7 +86,7 @@ def as_settings(choices: tuple[Choice, ...]) -> dict[str, Any]:
 
 _SMOOTHING = (
     Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
-    Choice("aggregate.average", AVERAGED, "the mean of the last third of the models: noise cancels, nothing is paid"),
+    Choice("aggregate.average", AVERAGED, "the mean of the last quarter of the models: noise cancels, for nothing"),
 )
 _BASIS = Choice("model.options.basis", "scenes", "features in directions that vary in drawn scenes, for any pictures")
 

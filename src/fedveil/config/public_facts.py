@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fedveil.accounting.context import Budget
+from fedveil.config.data_spec import DataSpec
 from fedveil.core.errors import FedveilError
+from fedveil.core.openness import Openness
 from fedveil.data.dataset import Dataset, load, official_split, strata
+from fedveil.data.own_sites import from_sites
 from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
-
-if TYPE_CHECKING:
-    from fedveil.config.spec import DataSpec
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,19 @@ def facts_of(spec: DataSpec, budget: Budget | None, dataset: Dataset | None = No
 
 
 def load_for(spec: DataSpec) -> Dataset:
-    """The named data set, split as the spec says."""
+    """The data set of a spec: one with a name, split as the spec says, or the records of its files."""
+    if spec.in_files:
+        return from_sites(
+            spec.table or spec.sites,
+            name=spec.name,
+            schema=spec.schema or None,
+            classes=spec.classes or None,
+            validation=spec.validation,
+            # Bytes of pictures are made with nobody's statistics; classes that are counted are a statistic.
+            features=None if spec.schema else Openness.PUBLIC if spec.classes else Openness.UNDECLARED,
+            validation_records=spec.validation_records,
+            pictures=spec.pictures,
+        )
     return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
 
 

@@ -12,11 +12,12 @@ import tomli_w
 
 from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
+from fedveil.config.data_spec import DataSpec, data_table
 from fedveil.config.front_doors import DOORS, Choice, as_settings, choices_for, is_stated
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
 from fedveil.config.public_facts import facts_of
-from fedveil.config.site_settings import with_all_sites
-from fedveil.core.checks import FieldError, count, not_negative, one_of, plain_name
+from fedveil.config.site_settings import absolute_files, file_task, with_all_sites
+from fedveil.core.checks import FieldError, count, not_negative
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.objectives import Objective
@@ -24,42 +25,12 @@ from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
 from fedveil.core.types import Population, Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import task_of
-from fedveil.data.partitions import NaturalSites, PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
 
 METHOD_KEYS = tuple(part.name for part in fields(Method))
 PLACES = ("example", "upload", "server")
 """Where a method can add noise."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSpec:
-    """Which records, and who holds them.
-
-    Under `partition` "sites" clients are the sites that the data set comes with, each with all its records; `clients`
-    is their number, or 0 until they have been counted.
-    `split`: "own" keeps part of the training records for validation (docs/data.md); "official" trains on all of them
-    and validates on the official test set, as Geyer et al. and Zheng et al. do.
-    """
-
-    name: str = "mnist"
-    split: str = "own"
-    clients: int = 1000
-    records: int | None = 500  # per client; None deals everything out
-    partition: PartitionKind = field(default_factory=Shards)
-    test: int = 0  # records of each client's own test set
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        plain_name("name", self.name)
-        if self.clients or not isinstance(self.partition, NaturalSites):
-            count("clients", self.clients)
-        if self.records is not None and isinstance(self.partition, NaturalSites):
-            raise FieldError("records", "each site holds the records it has; leave it out, or choose another partition")
-        count("records", 1 if self.records is None else self.records)
-        not_negative("test", self.test)
-        one_of("split", self.split, ("own", "official"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +119,7 @@ class Spec:
         return {
             "method": self.base,
             "seed": ABSENT if self.seed is None else self.seed,
-            "data": unstructure(self.data),
+            "data": data_table(self.data),
             "model": unstructure(self.model),
             "evaluation": unstructure(self.evaluation),
             "privacy": unstructure(self.privacy),
@@ -237,7 +208,7 @@ def _read(source: Source) -> dict[str, Any]:
     if path.is_dir():
         raise FedveilError(f"{path}: a directory, and not a run (run.json is missing)")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return absolute_files(tomllib.loads(path.read_text(encoding="utf-8")), path.parent)
     except OSError as error:
         raise FedveilError(f"{path}: can't be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -253,9 +224,10 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None, dataset:
         settings = merge(settings, {"local": {"epochs": ABSENT}})  # stated steps replace the preset's epochs
     plain = unstructure(FED_AVG)
     whole = unstructure(named(base))
-    data_table = settings.get("data", {})
-    name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = task_of(str(name)) if task is None else task
+    settings = absolute_files(settings, Path.cwd())
+    stated = settings.get("data", {})
+    name = stated.get("name", "mnist") if isinstance(stated, dict) else "mnist"
+    task = (file_task(stated) or task_of(str(name))) if task is None else task
     own = _laid_over(task, whole, plain)
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, **plain}
     defaults |= {"objective": None, "seed": None}

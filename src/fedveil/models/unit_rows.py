@@ -13,7 +13,7 @@ from torch.nn import functional
 from fedveil.core.checks import positive
 from fedveil.models.features import FixedFeatures
 
-CONSTANT = 0.5
+CONSTANT = 0.25
 """What stands behind every row, of numbers between −1 and 1."""
 
 
