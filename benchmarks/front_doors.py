@@ -213,7 +213,7 @@ def page() -> str:
         "Made by `python benchmarks/front_doors.py --page` from `benchmarks/results/front-doors.json`; not typed in.",
         "Nothing is set but the data, who holds them, ε and δ: [private-records](../methods/private-records.md) and",
         "[private-clients](../methods/private-clients.md) choose the rest from public facts. ε is verified: what was",
-        "spent, from the ledger. Measured on the validation records; rules were chosen on held-out training records, and",
+        "spent, from the ledger. Measured on the validation records. Rules were chosen on held-out training records;",
         "the methods' pages say where a look at validation records had prompted to choose once more.",
         "",
         "| task | unit × view | ε, δ | reached | without noise | beside it | seeds | seconds |",
