@@ -25,6 +25,7 @@ from fedveil.ledger.anchor import LedgerSummary
 from fedveil.ledger.ledger_errors import Pin
 from fedveil.ledger.store import Ledger
 from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
@@ -96,6 +97,7 @@ def account(
 
     `head` is a head that the run's ledger had, written down elsewhere: a ledger that never had it is refused.
     """
+    check_arguments(overrides=overrides, dataset=dataset)
     run = run_of(source, overrides)
     if run is not None:
         return _account_run(run, delta, secondary, head)

@@ -33,6 +33,7 @@ from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.report.terminal.site_lines import site_lines
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
@@ -63,6 +64,8 @@ def run(
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
     `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
     """
+    numbers = {"rounds": rounds, "seed": seed, "workers": workers, "chunk": chunk}
+    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
@@ -89,6 +92,7 @@ def resume(
     runtime: MakeRuntime | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
+    check_arguments(dataset=dataset, paths={"directory": directory}, numbers={"workers": workers, "chunk": chunk})
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():
