@@ -21,7 +21,7 @@ from fedveil.data.schema import Schema
 from fedveil.data.schema_file import parse_schema, schema_digest
 from fedveil.data.site_tables import table_examples
 from fedveil.runs.files import RunFiles
-from fedveil.runs.run import run
+from fedveil.runs.run import resume, run
 from fedveil.studies.predict import load_model, predict
 
 SCHEMA = """
@@ -230,9 +230,23 @@ def test_another_model_or_schema_than_the_one_of_the_run_is_refused(tmp_path: Pa
     files.card.write_text(card.replace("fedavg", "fed-cdp"))
     with pytest.raises(FedveilError, match=r"model-card\.json: was changed after the run ended"):
         predict(out, tmp_path / "training.csv")
+    files.write_ending(files.card, {"format": 1, "model": {"outputs": 2}})
+    with pytest.raises(FedveilError, match=r"model-card\.json: not a model card of this version"):
+        predict(out, tmp_path / "training.csv")
     files.card.unlink()
     with pytest.raises(FedveilError, match="has no model card"):
         predict(out, tmp_path / "training.csv")
+
+
+def test_a_run_goes_on_with_the_schema_that_it_began_with_alone(tmp_path: Path) -> None:
+    out = trained(tmp_path)
+    (out / "result.json").unlink()
+    (out / "model-card.json").unlink()
+    renamed = dataset(tmp_path, parse_schema(SCHEMA.replace("sick =", "ill ="), "s"))
+    with pytest.raises(FedveilError, match="began with another schema than these records have"):
+        resume(out, workers=1, dataset=renamed)
+    resume(out, workers=1, dataset=dataset(tmp_path, parse_schema(SCHEMA, "s")))
+    assert len(predict(out, tmp_path / "training.csv")) == 100
 
 
 def test_a_row_that_the_schema_does_not_allow_leaves_no_file(finished: Path, tmp_path: Path) -> None:

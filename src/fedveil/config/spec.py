@@ -13,7 +13,9 @@ import tomli_w
 from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.data_spec import DataSpec, data_table
+from fedveil.config.front_doors import DOORS, Choice, as_settings, choose, is_stated
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
+from fedveil.config.public_facts import facts_of
 from fedveil.config.site_settings import absolute_files, file_task, with_all_sites
 from fedveil.core.checks import FieldError, count, not_negative
 from fedveil.core.errors import ArgumentError, FedveilError
@@ -21,6 +23,7 @@ from fedveil.core.guarantee import Caveat
 from fedveil.core.objectives import Objective
 from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
 from fedveil.core.types import Population, Unit, View
+from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import task_of
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
@@ -89,7 +92,10 @@ class PrivacySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """One run. `base` names the method of the zoo that `method` was made from."""
+    """One run. `base` names the method of the zoo that `method` was made from.
+
+    `choices` are what a front door chose for it, with reasons. They are part of the settings already.
+    """
 
     base: str
     data: DataSpec
@@ -99,6 +105,7 @@ class Spec:
     privacy: PrivacySpec = field(default_factory=PrivacySpec)
     objective: Objective | None = None  # that of the data set's task
     seed: int | None = None
+    choices: tuple[Choice, ...] = field(default=(), compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything spelt out, in the shape of the TOML file.
@@ -160,15 +167,18 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     *,
     task: Mapping[str, Any] | None = None,
+    dataset: Dataset | None = None,
 ) -> Spec:
     """A spec from a method's name, a TOML file, a table or another spec, with dotted `overrides` on top.
+
+    A front door chooses from public facts of the named data set, or of a `dataset` that is given.
 
     What is not given is filled in, from the first of these that has it: the method, the task (the data set's settings
     in the papers, or what suits records that were brought along), plain FedAvg.
     """
     if isinstance(source, Spec) and not overrides:
         return source
-    return _complete(read_settings(source, overrides), task)
+    return _complete(read_settings(source, overrides), task, dataset)
 
 
 def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -210,7 +220,7 @@ def _read(source: object) -> dict[str, Any]:
         raise FedveilError(f"{path}: not a TOML file ({error})") from None
 
 
-def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
+def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
     base = settings.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError(f"method: expected the name of a method, not {base!r}")
@@ -233,9 +243,13 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
         here = {}  # what suits one network need not suit another
     if "model" in here or network is not None:
         table["model"] = {}  # options belong to the network they were written for
+    choices = _choices(base, settings, table, task, dataset)
+    here = merge(here, as_settings(choices))
+    if choices:
+        table["model"] = {}
     table = merge(table, here)
     table = merge(table, {key: value for key, value in settings.items() if key != "method"})
-    table = with_all_sites(table, settings, task)
+    table = with_all_sites(table, {**as_settings(choices), **settings}, task)
     known = ("data", "model", "evaluation", "privacy", "objective", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
@@ -255,7 +269,21 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
         objective=structure(table["objective"], cast("type[Objective | None]", Objective | None), "objective"),
         method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
         seed=_seed(table["seed"]),
+        choices=tuple(choice for choice in choices if not is_stated(settings, choice.key)),
     )
+
+
+def _choices(
+    base: str, settings: Mapping[str, Any], below: Mapping[str, Any], task: Mapping[str, Any], dataset: Dataset | None
+) -> tuple[Choice, ...]:
+    """What a front door chooses; nothing for other methods, or where everything is stated, as in a run's own spec."""
+    if base not in DOORS or all(key in settings for key in ("model", *METHOD_KEYS)):
+        return ()
+    table = merge(below, {key: settings[key] for key in ("data", "privacy") if key in settings})
+    table = with_all_sites(table, settings, task)
+    privacy = structure(table["privacy"], PrivacySpec, "privacy")
+    data = structure(table["data"], DataSpec, "data")
+    return choose(base, facts_of(data, privacy.budget if privacy.calibrate else None, dataset), settings)
 
 
 def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from fedveil.core.digests import keyed_digest
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
+from fedveil.data.schema_file import schema_digest
 from fedveil.ledger.anchor import LedgerSummary, user_key
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.ledger_errors import LedgerUnusable, Pin
@@ -122,6 +123,15 @@ def check_records(files: RunFiles, dataset: Dataset) -> None:
     if files.ledger.is_file():
         with opened_ledger(files) as ledger:
             ledger.check(Pin.RECORDS, _records_text(files, dataset))
+
+
+def check_schema(files: RunFiles, dataset: Dataset) -> None:
+    """Refuse a schema other than that which a run began with: its model would go home with the wrong one."""
+    digest = None if dataset.schema is None else schema_digest(dataset.schema)
+    if files.read_json(files.manifest).get("schema") != digest:
+        raise FedveilError(
+            f"{files.directory}: began with another schema than these records have ({files.schema.name})"
+        )
 
 
 def _records_text(files: RunFiles, dataset: Dataset) -> str:

@@ -103,4 +103,13 @@ def read_model_card(files: RunFiles) -> Mapping[str, Any]:
     if not files.card.is_file():
         why = "an older version made the run" if files.result.exists() else "the run has not ended"
         raise FedveilError(f"{files.directory}: has no model card ({why})")
-    return files.read_ending(files.card)
+    card = files.read_ending(files.card)
+    model = card.get("model")
+    needed = {"sha256": str, "input_shape": list, "outputs": int, "tokens": bool}
+    if (
+        card.get("format") != CARD_FORMAT
+        or not isinstance(model, dict)
+        or not all(isinstance(model.get(key), kind) for key, kind in needed.items())
+    ):
+        raise FedveilError(f"{files.card}: not a model card of this version")
+    return card

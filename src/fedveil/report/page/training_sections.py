@@ -8,6 +8,7 @@ from typing import Any
 
 from fedveil.report.model.number_texts import epsilon_text
 from fedveil.report.model.run_facts import Clients, Options, Run
+from fedveil.report.model.score_texts import unit_of
 from fedveil.report.page.axis_scales import ChartPoint
 from fedveil.report.page.guarantee_sentences import nothing_promised
 from fedveil.report.page.markup import Markup, join, paragraph, table, tag
@@ -47,7 +48,11 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
     of = run.rounds
     own = [
         Line(label, _points(of, key))
-        for key, label in (("own_accuracy", "clients' own tests"), ("personal_accuracy", "clients' own models"))
+        for key, label in (
+            ("majority", "always the commonest class"),
+            ("own_accuracy", "clients' own tests"),
+            ("personal_accuracy", "clients' own models"),
+        )
     ]
     limit = None
     if run.budget is not None:
@@ -60,6 +65,15 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
             "rounds",
             "accuracy",
             (Line("shared model", _points(of, "accuracy")), *(line for line in own if line.points)),
+        ),
+        Chart(
+            f"{name}-error",
+            "Error over rounds",
+            "Of the shared model, on validation records that no client trains on.",
+            "rounds",
+            f"error ({unit_of(run.task)})" if unit_of(run.task) else "error",
+            (Line("RMSE", _points(of, "rmse")), Line("MAE", _points(of, "mae"))),
+            zero=True,
         ),
         Chart(
             f"{name}-epsilon",
