@@ -21,6 +21,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import SETS
 from fedveil.data.schema_file import schema_toml
+from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.batched import Evaluation
@@ -256,8 +257,8 @@ def _finish(
         guarantees=total.guarantees,
         ledger_head=ledger.head,
     )
-    files.save_model(state.parameters, prepared.layout, prepared.model)
-    write_model_card(files, prepared, state.round, releasable_cells(promise, total))
+    saved = files.save_model(state.parameters, prepared.layout, prepared.model)
+    write_model_card(files, prepared, state.round, releasable_cells(promise, total), sha256_of(saved))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result
