@@ -122,7 +122,7 @@ def test_a_training_that_diverged_says_so_in_the_run_its_result_and_its_report(
         def note(self, text: str) -> None:
             notes.append(text)
 
-        def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None: ...
+        def round(self, done: int, rounds: int, measured: str) -> None: ...
 
     wild = {**tiny, "local.rate": 1e6, "local.steps": 2}
     result = run("fedavg", wild, out=tmp_path / "run", workers=1, dataset=blobs, reporter=Noting())

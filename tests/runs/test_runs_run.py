@@ -71,7 +71,7 @@ class Interrupting(SilentReporter):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
+    def round(self, done: int, rounds: int, measured: str) -> None:
         raise KeyboardInterrupt
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +49,11 @@ class Book:
     @property
     def begun(self) -> int:
         return 1 + max(self.attempts, default=-1)
+
+    def rounds_of_clients(self, clients: int) -> tuple[int, ...]:
+        """In how many rounds each client took part; every attempt counts, also one that was never published."""
+        taken = Counter(client for entry in self.rounds for client in entry.cohort)
+        return tuple(taken[client] for client in range(clients))
 
     def check_cohorts(self, worked: Mapping[int, int]) -> None:
         """Refuse a ledger that knows of other numbers of clients than have worked in the rounds."""

@@ -143,7 +143,7 @@ class LocalRuntime:
 
     def evaluate(self, state: ServerState) -> Evaluation:
         firsts = range(0, len(self._job.validation.labels), EVALUATION_SLICE)
-        return Evaluation.total(self._running.run(("evaluate", state.parameters, first) for first in firsts))
+        return Evaluation.total(self._running.run(("evaluate", state.released, first) for first in firsts))
 
     @property
     def _running(self) -> _Here | _Workers:

@@ -249,7 +249,10 @@ def _seeded(spec: Spec, seed: int) -> Spec:
 def _with_defaults(settings: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
     """The papers' attack: their network, and the first local iteration, where nothing else was said."""
     spec = resolve(settings)
-    tabular = known_set(spec.data.name).tabular if dataset is None else len(dataset.input_shape) == 1
+    if dataset is not None:
+        tabular = len(dataset.input_shape) == 1
+    else:
+        tabular = bool(spec.data.schema) if spec.data.in_files else known_set(spec.data.name).tabular
     changed = dict(settings)
     if "model" not in settings:
         changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK
