@@ -22,6 +22,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.scores import Scores
 from fedveil.data.dataset import Dataset
 from fedveil.data.schema_file import schema_toml
+from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
@@ -262,8 +263,8 @@ def _finish(
         site_guarantees=site_guarantees(promise, total, book.rounds_of_clients(context.population.clients)),
         ledger_head=ledger.head,
     )
-    files.save_model(state.released, prepared.layout, prepared.model)
-    write_model_card(files, prepared, state.round, releasable_cells(promise, total))
+    saved = files.save_model(state.released, prepared.layout, prepared.model)
+    write_model_card(files, prepared, state.round, releasable_cells(promise, total), sha256_of(saved))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result
