@@ -84,6 +84,7 @@ def test_a_run_that_was_killed_before_it_began_does_not_block_its_directory(
     out = tmp_path / "run"
     (out / "checkpoints").mkdir(parents=True)
     (out / "spec.toml").write_text("half")
+    (out / "schema.toml").write_text("half")
     (out / ".run.json.123.part").write_text("")
     with pytest.raises(FedveilError, match="not empty"):  # it may be another process that is just beginning
         run("fed-cdp", tiny, out=out, workers=1, dataset=blobs)

@@ -89,6 +89,7 @@ def _print_result(ended: Result, as_json: bool) -> None:
     from fedveil.ledger.chain import SHORT_HEAD
     from fedveil.report.model.score_texts import figure_text, main_text, scores_text, useless_text, worst_text
     from fedveil.report.terminal.guarantee_lines import table_lines
+    from fedveil.report.terminal.site_lines import site_lines
 
     result = ended.to_dict()
     if as_json:
@@ -116,7 +117,7 @@ def _print_result(ended: Result, as_json: bool) -> None:
         click.echo(f"clients sent {result['sent_bytes']:,} bytes, {share:.0%} less than whole updates")
     if result["receipts"]:
         click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
-    click.echo("\n".join(table_lines("spent", ended.guarantees)))
+    click.echo("\n".join([*table_lines("spent", ended.guarantees), *site_lines(ended.site_guarantees)]))
     if result["seeded"]:
         click.echo(SEEDED.text)
     if ended.ledger_head is not None:

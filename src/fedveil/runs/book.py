@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.tasks import read_task
 from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
+from fedveil.data.schema_file import schema_digest
 from fedveil.ledger.anchor import LedgerSummary, user_key
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.ledger_errors import LedgerUnusable, Pin
@@ -48,6 +50,11 @@ class Book:
     @property
     def begun(self) -> int:
         return 1 + max(self.attempts, default=-1)
+
+    def rounds_of_clients(self, clients: int) -> tuple[int, ...]:
+        """In how many rounds each client took part; every attempt counts, also one that was never published."""
+        taken = Counter(client for entry in self.rounds for client in entry.cohort)
+        return tuple(taken[client] for client in range(clients))
 
     def check_cohorts(self, worked: Mapping[int, int]) -> None:
         """Refuse a ledger that knows of other numbers of clients than have worked in the rounds."""
@@ -119,6 +126,15 @@ def check_records(files: RunFiles, dataset: Dataset) -> None:
     if files.ledger.is_file():
         with opened_ledger(files) as ledger:
             ledger.check(Pin.RECORDS, _records_text(files, dataset))
+
+
+def check_schema(files: RunFiles, dataset: Dataset) -> None:
+    """Refuse a schema other than that which a run began with: its model would go home with the wrong one."""
+    digest = None if dataset.schema is None else schema_digest(dataset.schema)
+    if files.read_json(files.manifest).get("schema") != digest:
+        raise FedveilError(
+            f"{files.directory}: began with another schema than these records have ({files.schema.name})"
+        )
 
 
 def _check_task(files: RunFiles, dataset: Dataset) -> None:

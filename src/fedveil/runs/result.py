@@ -12,6 +12,7 @@ from fedveil.accounting.exposure import CLEAN_ROWS
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.scores import Scores
+from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.core.types import Unit, View
 from fedveil.method import Method
 
@@ -68,6 +69,7 @@ class Result:
     personal_mae: float | None = None
     sent_bytes: int = 0  # by all clients together
     saved_bytes: int = 0  # by sending only part of the updates
+    site_guarantees: SiteGuarantees | None = None  # each named site's own ε
     ledger_head: str | None = None  # it fixes all that the ledger held at the end; runs of older formats have none
     scores: Scores | None = None  # older runs have none
     diverged: bool = False  # the training ended in a model that is worse than any guess
@@ -85,15 +87,20 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         table = {field.name: getattr(self, field.name) for field in fields(self)}
         table |= {"scores": None if self.scores is None else self.scores.to_dict()}
+        table |= {"site_guarantees": None if self.site_guarantees is None else self.site_guarantees.to_dict()}
         return table | {"run": str(self.run), "guarantees": [cell.to_dict() for cell in self.guarantees]}
 
     @staticmethod
     def from_dict(table: Mapping[str, Any], run: Path, method: Method) -> Result:
         """What `to_dict` made of a run of a method; KeyError, TypeError or ValueError for anything else."""
         cells = executed_cells((Guarantee.from_dict(cell) for cell in table["guarantees"]), method)
-        scores = None if table.get("scores") is None else Scores.from_dict(table["scores"])
-        diverged = bool(table.get("diverged", has_diverged(table["loss"])))
-        result = Result(**{**table, "run": run, "guarantees": cells, "scores": scores, "diverged": diverged})
+        known = {**table, "run": run, "guarantees": cells}
+        if table.get("scores") is not None:
+            known["scores"] = Scores.from_dict(table["scores"])
+        if table.get("site_guarantees") is not None:
+            known["site_guarantees"] = SiteGuarantees.from_dict(table["site_guarantees"])
+        known["diverged"] = bool(table.get("diverged", has_diverged(table["loss"])))
+        result = Result(**known)
         for name in NUMBERS_OF_A_RESULT:
             value = getattr(result, name)
             if isinstance(value, bool) or not isinstance(value, int | float | None):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.site_table import site_guarantees
 from fedveil.accounting.table import Table, exceeded, releasable_cells
 from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
@@ -21,8 +22,8 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.scores import Scores
 from fedveil.core.tasks import Task
 from fedveil.data.dataset import Dataset
-from fedveil.data.known_sets import SETS
 from fedveil.data.schema_file import schema_toml
+from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
@@ -34,9 +35,12 @@ from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.model.score_texts import measured_text, useless_text
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
-from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, opened_ledger, pins_of, read_book
+from fedveil.report.terminal.site_lines import site_lines
+from fedveil.runs.argument_checks import check_arguments
+from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, check_schema, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
+from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.model_card import write_model_card
@@ -65,6 +69,8 @@ def run(
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
     `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
     """
+    numbers = {"rounds": rounds, "seed": seed, "workers": workers, "chunk": chunk}
+    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
@@ -91,12 +97,14 @@ def resume(
     runtime: MakeRuntime | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
+    check_arguments(dataset=dataset, paths={"directory": directory}, numbers={"workers": workers, "chunk": chunk})
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():
         return _stored_result(files, dataset)
     files.check_continuable()
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
+    check_schema(files, prepared.dataset)
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     return _train(prepared, files, training, reporter or SilentReporter())
 
@@ -121,7 +129,7 @@ def _train(
 
 def _resume_words(spec: Spec, files: RunFiles) -> str:
     """The command that goes on; records of one's own can only be given from Python."""
-    if spec.data.name in SETS:
+    if spec.data.reproducible:
         return shlex.join(["fedveil", "resume", str(files.directory)])
     return f"fedveil.resume('{files.directory}', dataset=…)"
 
@@ -144,10 +152,12 @@ def _train_rounds(
     files.trim_events(state.round)
     personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
+    if spec.choices:
+        reporter.note("\n".join(choice_lines(spec)))
     for change in prepared.changes:
         reporter.note(str(change))
     promise = plan(context)
-    reporter.note("\n".join(table_lines("promised", promise.guarantees)))
+    reporter.note("\n".join([*table_lines("promised", promise.guarantees), *site_lines(site_guarantees(promise))]))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
     if admission is None:
@@ -251,10 +261,11 @@ def _finish(
         receipts=len(published),
         rejected=sum(event["rejected"] for event in events),
         guarantees=total.guarantees,
+        site_guarantees=site_guarantees(promise, total, book.rounds_of_clients(context.population.clients)),
         ledger_head=ledger.head,
     )
-    files.save_model(state.parameters, prepared.layout, prepared.model)
-    write_model_card(files, prepared, state.round, releasable_cells(promise, total))
+    saved = files.save_model(state.released, prepared.layout, prepared.model)
+    write_model_card(files, prepared, state.round, releasable_cells(promise, total), sha256_of(saved))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result
@@ -284,8 +295,9 @@ def _report(reporter: Reporter, event: Mapping[str, Any], total: int, task: Task
 def _title(prepared: Prepared, files: RunFiles) -> str:
     spec, population = prepared.spec, prepared.sites.population
     seeded = " (seeded: not private)" if prepared.streams.seeded else ""
+    who = "sites" if population.names else "clients"
     return (
-        f"{spec.base} on {prepared.dataset.name}: {population.clients} clients, {prepared.layout.size:,} parameters"
+        f"{spec.base} on {prepared.dataset.name}: {population.clients} {who}, {prepared.layout.size:,} parameters"
         f"{seeded} → {files.directory}"
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -14,16 +13,17 @@ from typing import Any
 from fedveil.accounting.claims import claims
 from fedveil.accounting.context import Context
 from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.site_table import own_cell
 from fedveil.accounting.table import Table, releasable_cells
+from fedveil.config.data_spec import without_folders
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
 from fedveil.core.openness import OWN_TESTS
 from fedveil.core.scores import FIGURES, Scores
 from fedveil.core.tasks import read_task
-from fedveil.core.types import TableCell, Unit, View
+from fedveil.core.types import TableCell
 from fedveil.core.verdicts import Verdict
-from fedveil.data.known_sets import SETS
 from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
 from fedveil.report.model.number_texts import delta_text
@@ -135,14 +135,14 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         epsilon_lines=_epsilon_lines(read, context, table, promise, release),
         epsilon_lines_spent=table is not None and not release,
         budget=None if budget is None else (budget.epsilon, budget.cell),
-        clients=None if release else _clients(read, context, table),
+        clients=None if release else _clients(read, context, promise, table),
         clips=tuple(clip_words(spec)),
         attacks=tuple(attacks),
         audits=tuple(audits),
         problems=tuple(read.problems) if release else (*read.problems, *failed, *failed_audits),
         spec=read.spec_text,
         command="fedveil run spec.toml --out again"
-        if spec.data.name in SETS
+        if spec.data.reproducible
         else "fedveil.run('spec.toml', out='again', dataset=…)",
         environment=_environment(read),
         task=read_task(read.manifest.get("task")),
@@ -186,9 +186,10 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
     shown = PUBLIC_EVENTS + (figures if measured else ())
     if promise is not None and table is not None:
         cells = releasable_cells(promise, table)
-    spec = run.spec
+    shown_spec = replace(read.spec, data=without_folders(read.spec.data))
+    spec = run.spec if shown_spec == read.spec else shown_spec.to_toml()
     if run.seeded:
-        spec = replace(read.spec, seed=None).to_toml()
+        spec = replace(shown_spec, seed=None).to_toml()
     return replace(
         run,
         name=re.sub(r"-seed\d+", "", Path(run.name).name) if run.seeded else Path(run.name).name,
@@ -302,26 +303,25 @@ def _spent_points(context: Context, book: Book, cell: TableCell) -> tuple[tuple[
 # Who took part
 
 
-def _clients(read: Reading, context: Context | None, table: Table | None) -> Clients | None:
+def _clients(read: Reading, context: Context | None, promise: Table | None, table: Table | None) -> Clients | None:
     book = read.book
     if book is None or context is None:
         return None
-    taken = Counter(client for entry in book.rounds for client in entry.cohort)
-    rounds = tuple(taken[client] for client in range(context.population.clients))
-    cell = _own_cell(context, table)
+    population = context.population
+    cell = None if table is None else own_cell(table)
     epsilon = None if cell is None or table is None else table.per_client(*cell)
+    promised = promise.per_client(*cell) if population.names and cell is not None and promise is not None else None
     left, rule = _left(read, context, book)
-    return Clients(context.population.records, rounds, "" if cell is None else cell_name(*cell), epsilon, left, rule)
-
-
-def _own_cell(context: Context, table: Table | None) -> TableCell | None:
-    """The cell of the budget, or the first finite one in which a client's own rounds count."""
-    if table is None:
-        return None
-    wanted = [] if context.budget is None else [(context.budget.unit, context.budget.view)]
-    wanted += [(Unit.RECORD, View.SERVER), (Unit.CLIENT, View.SERVER), (Unit.RECORD, View.RELEASED)]
-    wanted += [(Unit.CLIENT, View.RELEASED)]
-    return next((cell for cell in wanted if table.of(*cell).finite), None)
+    return Clients(
+        records=population.records,
+        rounds=book.rounds_of_clients(population.clients),
+        cell="" if cell is None else cell_name(*cell),
+        epsilon=epsilon,
+        left=left,
+        rule=rule,
+        names=population.names,
+        promised=promised,
+    )
 
 
 def _left(read: Reading, context: Context, book: Book) -> tuple[tuple[int, ...] | None, str]:

@@ -32,7 +32,8 @@ class Status:
 class Clients:
     """Client by client: how many records, in how many rounds, at what cost, and how many rounds are left.
 
-    `left` is None where nothing limits a client; `rule` then says so. `epsilon` is of `cell`, None where not known.
+    `left` is None where nothing limits a client; `rule` then says so. `epsilon` is of `cell`, None where not known, and
+    `promised` likewise. `names` are those of sites.
     """
 
     records: tuple[int, ...]
@@ -41,6 +42,16 @@ class Clients:
     epsilon: tuple[float, ...] | None
     left: tuple[int, ...] | None
     rule: str
+    names: tuple[str, ...] = ()
+    promised: tuple[float, ...] | None = None
+
+    @property
+    def word(self) -> str:
+        """What one of them is called."""
+        return "site" if self.names else "client"
+
+    def name(self, client: int) -> str:
+        return self.names[client] if self.names else f"client {client}"
 
 
 @dataclass(frozen=True)
