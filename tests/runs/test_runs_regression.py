@@ -155,7 +155,7 @@ def test_comparisons_of_numbers_are_by_their_error_and_the_best_is_the_smallest(
     swept = sweep(
         "fedavg",
         [Axis("local.rate", (0.01, 0.1))],
-        settings,
+        {key: value for key, value in settings.items() if key not in ("local.rate", "seed")},
         follower=Follower(),
         out=tmp_path / "sweep",
         seeds=1,
