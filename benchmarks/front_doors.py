@@ -179,13 +179,13 @@ def key_of(task: Task, settings: Mapping[str, Any], seed: int) -> str:
     return json.dumps([task.door, dict(settings), seed])
 
 
-def work(chosen: Sequence[Task], workers: int) -> None:
+def work(chosen: Sequence[Task], workers: int, seeds: int) -> None:
     done = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     loaded: dict[str, Dataset] = {}
     for task in chosen:
         variants = [task.settings] + ([without_noise(task)] if task.metric == "AUC" else [])
         for settings in variants:
-            for seed in range(1, task.seeds + 1):
+            for seed in range(1, min(task.seeds, seeds) + 1):
                 key = key_of(task, settings, seed)
                 if key in done:
                     continue
@@ -245,12 +245,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="Tasks whose name and door hold this text.")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=20, help="At most so many of each task.")
     parser.add_argument("--page", action="store_true", help="Write the page, train nothing.")
     asked = parser.parse_args()
     if asked.page:
         PAGE.write_text(page())
         return
-    work([task for task in TASKS if asked.only in f"{task.name} {task.door} {task.settings}"], asked.workers)
+    work(
+        [task for task in TASKS if asked.only in f"{task.name} {task.door} {task.settings}"], asked.workers, asked.seeds
+    )
 
 
 if __name__ == "__main__":

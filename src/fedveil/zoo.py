@@ -68,7 +68,7 @@ PRIVATE_RECORDS = replace(
     batch=FullBatch(),
     local=LocalTraining(steps=1, rate=Constant(1.0)),
     example=Gaussian(clip=Clip(Constant(0.4)), sigma=1.0),
-    aggregate=Aggregation(optimiser=Momentum(0.9), weights="records", average=0.5),
+    aggregate=Aggregation(optimiser=Momentum(0.9), weights="records", average=0.25),
 )
 
 # The front door for a client: a few local steps, noise at the server on the sum of clipped updates, a private bound.
@@ -77,8 +77,8 @@ PRIVATE_CLIENTS = replace(
     cohort=PoissonCohort(1.0),
     batch=FullBatch(),
     local=LocalTraining(steps=5, rate=Constant(2.0)),
-    server=Gaussian(clip=Clip(Quantile(start=1.0, target=0.5, sigma=10.0)), sigma=1.0, unit=Unit.CLIENT),
-    aggregate=Aggregation(optimiser=Momentum(0.9), average=0.5),
+    server=Gaussian(clip=Clip(Quantile(start=1.0, target=0.2, sigma=10.0)), sigma=1.0, unit=Unit.CLIENT),
+    aggregate=Aggregation(optimiser=Momentum(0.9), average=0.25),
 )
 
 # Geyer et al. (2017), Algorithm 1: the sum of the updates, clipped at the median of their norms, gets the noise once.

@@ -1,4 +1,4 @@
-"""The front doors' rules: every setting that `private-records` and `private-clients` choose, and why.
+"""The front doors' rules: every setting that `private-records` and `private-clients` choices_for, and why.
 
 A rule sees `PublicFacts` and what the user has stated, nothing else: no record, and no name of a data set. So choosing
 costs no privacy, and records that nobody has seen before get the same care as those of the papers.
@@ -28,11 +28,11 @@ OUTPUT_NOISE = 1.0
 """The noise of the whole training, in units of a model's outputs."""
 MOMENTUM = 0.9
 """The server's: a step is the mean of about ten noisy ones."""
-AVERAGED = 0.5
+AVERAGED = 0.25
 """The share of the last models that are averaged. They cost nothing more, and noise of single rounds cancels."""
 MOST_TOGETHER = 100
 """Clients of a round, where noise is on the client: more of them cost time and little else is won."""
-ROUNDS = 100
+RECORD_ROUNDS = 100
 """Enough for momentum to turn around many times. The noise of the whole depends little on their number: σ of one
 round grows with the root of the rounds, and so does the signal of all of them over their noise."""
 LEAST_CLIP, MOST_CLIP = 0.4, 1.0
@@ -48,7 +48,7 @@ CLIENT_OUTPUT_NOISE, CLIENT_ROUNDS, LOCAL_STEPS = 2.0, 40, 5
 """For whole clients. Updates are clipped to a common length, so most of the noise is outgrown later."""
 FREE_SAMPLING = 0.2
 """Up to which μ²/(p²T) drawing clients by coins costs nothing: then log(1 + x) is still nearly x."""
-FEWEST_CLIENTS, MOST_CLIENTS = 100, 1000
+SMALLEST_COHORT, LARGEST_COHORT = 100, 1000
 """Expected clients of a round: with fewer they differ too much, more take time and gain nothing."""
 OTHER_CLIENT_RATE = 0.1
 
@@ -65,7 +65,7 @@ class Choice:
         return f"{self.key} = {_text(self.value)}: {self.reason}"
 
 
-def choose(door: str, facts: PublicFacts, stated: Mapping[str, Any]) -> tuple[Choice, ...]:
+def choices_for(door: str, facts: PublicFacts, stated: Mapping[str, Any]) -> tuple[Choice, ...]:
     """What a front door chooses on these facts, beside what the user has `stated` (a table of settings)."""
     model = _model(facts, _stated(stated, "model.name"))
     options = (_BASIS,) if model.value == "scattering" and facts.picture else ()
@@ -86,7 +86,7 @@ def as_settings(choices: tuple[Choice, ...]) -> dict[str, Any]:
 
 _SMOOTHING = (
     Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
-    Choice("aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"),
+    Choice("aggregate.average", AVERAGED, "the mean of the last quarter of the models: noise cancels, for nothing"),
 )
 _BASIS = Choice("model.options.basis", "scenes", "features in directions that vary in drawn scenes, for any pictures")
 
@@ -112,7 +112,7 @@ def _model(facts: PublicFacts, named: Any) -> Choice:
 
 def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
     """One record against the server: noise on each client, on the sum of its records' clipped gradients."""
-    rounds = int(_stated(stated, "stop.rounds") or ROUNDS)
+    rounds = int(_stated(stated, "stop.rounds") or RECORD_ROUNDS)
     cohort, together, uses = _limited_cohort(facts.clients, rounds, stated)
     # σ of a step is √uses/μ for the noise multiplier; the mean over the cohort and over records divides it.
     noise = 0.0
@@ -138,12 +138,7 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             else "with this little noise the clip need not cut",
         ),
         Choice("aggregate.weights", "records", "sites with more records have less noise on each, and count for more"),
-        Choice(
-            "aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"
-        ),
-        Choice(
-            "aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"
-        ),
+        *_SMOOTHING,
         Choice("stop.rounds", rounds, "as many as momentum needs; ε is the same for any number, σ is solved for it"),
     )
 
@@ -197,12 +192,7 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             f"a noisy quantile of the updates' lengths, from {start:g} on, where the noise of all rounds would be near"
             f" {CLIENT_OUTPUT_NOISE:g} in the outputs; reading it is paid for",
         ),
-        Choice(
-            "aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"
-        ),
-        Choice(
-            "aggregate.average", AVERAGED, "the mean of the last half of the models: noise cancels, nothing is paid"
-        ),
+        *_SMOOTHING,
         Choice("stop.rounds", rounds, "few rounds with many clients each: ε is the same for any number"),
     )
 
@@ -213,7 +203,7 @@ def _chance(clients: int, mean: float, rounds: int, stated: Any) -> tuple[float,
         return min(max(float(stated), 1e-6), 1.0), "you stated it"
     # Coins hide so much that half the clients, with half of σ, have the same noise on their mean; until μ²/(p²T) grows.
     free = mean / math.sqrt(rounds * FREE_SAMPLING)
-    chance = max(min(free, MOST_CLIENTS / clients), FEWEST_CLIENTS / clients)
+    chance = max(min(free, LARGEST_COHORT / clients), SMALLEST_COHORT / clients)
     if chance >= 1:
         return 1.0, f"{clients:,} clients: all take part in every round"
     chance = _rounded(chance)

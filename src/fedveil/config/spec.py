@@ -13,7 +13,7 @@ import tomli_w
 from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.data_spec import DataSpec, data_table
-from fedveil.config.front_doors import DOORS, Choice, as_settings, choose, is_stated
+from fedveil.config.front_doors import DOORS, Choice, as_settings, choices_for, is_stated
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
 from fedveil.config.public_facts import facts_of
 from fedveil.config.site_settings import absolute_files, file_task, with_all_sites
@@ -283,7 +283,7 @@ def _choices(
     table = with_all_sites(table, settings, task)
     privacy = structure(table["privacy"], PrivacySpec, "privacy")
     data = structure(table["data"], DataSpec, "data")
-    return choose(base, facts_of(data, privacy.budget if privacy.calibrate else None, dataset), settings)
+    return choices_for(base, facts_of(data, privacy.budget if privacy.calibrate else None, dataset), settings)
 
 
 def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:

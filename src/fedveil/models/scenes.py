@@ -13,15 +13,15 @@ import math
 import torch
 from torch import Tensor
 
-SHAPES, FILLING_SHAPES = 40, 12
+SCENE_SHAPES, FILLING_SHAPES = 40, 12
 """Shapes that are laid over one another, in a scene and in a silhouette's filling; a fifth of them are left out."""
-SMALLEST, LARGEST = 2.0, 20.0
+SMALLEST_LEAF, LARGEST_LEAF = 2.0, 20.0
 """Radii of leaves in pixels, of a picture of 32. Areas are shared evenly between radii, so small ones are frequent."""
-PARTS = 4
+SILHOUETTE_PARTS = 4
 """Shapes that a silhouette has at most."""
 
 
-def leaves(count: int, channels: int, size: int, seed: int, shapes: int = SHAPES) -> Tensor:
+def leaves(count: int, channels: int, size: int, seed: int, shapes: int = SCENE_SHAPES) -> Tensor:
     """`[count, channels, size, size]` in [0, 1]."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -34,7 +34,7 @@ def leaves(count: int, channels: int, size: int, seed: int, shapes: int = SHAPES
     scenes = scenes + (uniform(count, channels, 1, 1) - 0.5) * 0.6 * x / size
     for _ in range(shapes):
         across, down = (uniform(count, 1, 1) - 0.5) * size, (uniform(count, 1, 1) - 0.5) * size
-        shares = uniform(count, 1, 1) * (SMALLEST**-2 - LARGEST**-2) + LARGEST**-2
+        shares = uniform(count, 1, 1) * (SMALLEST_LEAF**-2 - LARGEST_LEAF**-2) + LARGEST_LEAF**-2
         radius = shares.rsqrt() * size / 32
         stretch, angle = torch.exp((uniform(count, 1, 1) - 0.5) * 1.6), uniform(count, 1, 1) * math.pi
         along = ((x - across) * angle.cos() + (y - down) * angle.sin()) / stretch
@@ -61,7 +61,7 @@ def silhouettes(count: int, size: int, seed: int) -> Tensor:
 
     y, x = (2 * line / size for line in _grid(size))
     inside = torch.zeros(count, size, size)
-    for part in range(PARTS):
+    for part in range(SILHOUETTE_PARTS):
         across, down = (uniform() - 0.5) * 1.1, (uniform() - 0.5) * 1.1
         width, height = 0.15 + 0.75 * uniform(), 0.15 + 0.75 * uniform()
         angle = (uniform() - 0.5) * math.pi * (uniform() < 0.5)

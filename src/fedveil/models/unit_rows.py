@@ -13,12 +13,16 @@ from torch.nn import functional
 from fedveil.core.checks import positive
 from fedveil.models.features import FixedFeatures
 
+CONSTANT = 0.25
+"""What stands behind every row, of numbers between −1 and 1."""
+
 
 class UnitRows(FixedFeatures):
-    """A record's numbers, cut to ±`limit`, with a 1 behind them, all divided by their length.
+    """A record's numbers, cut to ±`limit`, with a constant behind them, all divided by their length.
 
-    The 1 stands for the bias. Length 1 bounds every example's gradient of a linear model by the length of (p − y),
-    which is at most √2, whatever the record; so the clip hardly cuts and no record counts for more than another.
+    The constant stands for the bias; it is small, because noise on its weight moves all records together. Length 1
+    bounds every example's gradient of a linear model by the length of (p − y), which is at most √2, whatever the
+    record; so the clip hardly cuts and no record counts for more than another.
     """
 
     def __init__(self, input_shape: Sequence[int], limit: float) -> None:
@@ -28,7 +32,7 @@ class UnitRows(FixedFeatures):
 
     def forward(self, inputs: Tensor) -> Tensor:
         rows = inputs.flatten(1).clamp(-self.limit, self.limit)
-        return functional.normalize(torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1), dim=1)
+        return functional.normalize(torch.cat([rows, torch.full_like(rows[:, :1], CONSTANT)], dim=1), dim=1)
 
 
 def linear(input_shape: Sequence[int], classes: int, *, limit: float = 1.0) -> nn.Module:

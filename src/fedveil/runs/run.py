@@ -20,8 +20,10 @@ from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.core.scores import Scores
+from fedveil.core.tasks import Task
 from fedveil.data.dataset import Dataset
 from fedveil.data.schema_file import schema_toml
+from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
@@ -30,7 +32,7 @@ from fedveil.engine.server import ServerState
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
-from fedveil.report.model.score_texts import measured_text, unit_of, useless_text
+from fedveil.report.model.score_texts import measured_text, useless_text
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.reading_progress import reading_notes
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
@@ -188,7 +190,7 @@ def _train_rounds(
         files.save_checkpoint(state, prepared.layout)
         if personal is not None:
             personal.forget()
-        _report(reporter, event, method.rounds, unit_of(prepared.dataset.task))
+        _report(reporter, event, method.rounds, prepared.dataset.task)
     if state.round < method.rounds:
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
     evaluation = runtime.evaluate(state)
@@ -266,8 +268,8 @@ def _finish(
         site_guarantees=site_guarantees(promise, total, book.rounds_of_clients(context.population.clients)),
         ledger_head=ledger.head,
     )
-    files.save_model(state.released, prepared.layout, prepared.model)
-    write_model_card(files, prepared, state.round, releasable_cells(promise, total))
+    saved = files.save_model(state.released, prepared.layout, prepared.model)
+    write_model_card(files, prepared, state.round, releasable_cells(promise, total), sha256_of(saved))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result
@@ -284,14 +286,14 @@ def _event(closed: Closed) -> dict[str, Any]:
     return {"event": "round", "round": closed.round, **asdict(closed.summary)}
 
 
-def _report(reporter: Reporter, event: Mapping[str, Any], total: int, unit: str) -> None:
+def _report(reporter: Reporter, event: Mapping[str, Any], total: int, task: Task) -> None:
     if event["rejected"] or event["rejected_updates"]:
         reporter.note(
             f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
             " were not finite and counted as zero"
         )
     loss = f"loss {event.get('loss', event['train_loss']):.4f}"
-    reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, unit), loss))))
+    reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, task), loss))))
 
 
 def _title(prepared: Prepared, files: RunFiles) -> str:
