@@ -30,7 +30,7 @@ from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.prepare import Prepared, prepared_for
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.audit_checks import all_checks, samples_of
 from fedveil.studies.audit_pair import TrialPair
@@ -90,7 +90,7 @@ def audit(
         run.check()
         if dataset is not None:
             check_records(run, dataset)
-    prepared = prepare(resolve_for(source if run is None else run.spec, settings, dataset), dataset)
+    prepared = prepared_for(source if run is None else run.spec, settings, dataset)
     if prepared.dataset.tokens:
         raise FedveilError("data: records are tokens, and a canary is made of numbers; they can't be audited")
     method = prepared.spec.method
