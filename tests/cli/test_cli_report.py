@@ -129,7 +129,7 @@ def test_no_records_are_needed_to_report_on_a_run(call: Any, tmp_path: Path, mon
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the data set was read")
 
-    monkeypatch.setattr("fedveil.runs.prepare.load", refuse)
+    monkeypatch.setattr("fedveil.config.public_facts.load", refuse)
     assert call("finished", "--out", str(tmp_path / "page.html"))[0] == 0
 
 

@@ -18,7 +18,7 @@ from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
 from fedveil.config.public_facts import facts_of
 from fedveil.config.site_settings import absolute_files, file_task, with_all_sites
 from fedveil.core.checks import FieldError, count, not_negative
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.objectives import Objective
 from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
@@ -193,13 +193,18 @@ def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) ->
     return settings
 
 
-def _read(source: Source) -> dict[str, Any]:
+def _read(source: object) -> dict[str, Any]:
     if isinstance(source, Spec):
         return source.to_dict()
     if isinstance(source, Mapping):
         return dict(source)
     if str(source) in ZOO:
         return {"method": str(source)}
+    if not isinstance(source, str | Path):
+        kind = type(source).__name__
+        raise ArgumentError(
+            "source", f"must be a method's name, a spec file, a table of settings or a Spec, not {kind}"
+        )
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
         raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file or a run")

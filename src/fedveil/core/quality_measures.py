@@ -39,7 +39,8 @@ def scores_of(task: Task, outputs: Tensor, labels: Tensor, sites: Iterable[tuple
 def part_scores(task: Task, values: Reals, labels: NDArray[np.generic]) -> PartScores:
     """`values` are probabilities `[N, classes]`, or numbers `[N, 1]` as the labels are scaled."""
     if isinstance(task, Regression):
-        return _number_scores(values[:, 0] * task.half_width, labels.astype(np.float64) * task.half_width)
+        told = np.clip(values[:, 0], -1, 1)  # as it is told of new records: within the public range
+        return _number_scores(told * task.half_width, labels.astype(np.float64) * task.half_width)
     return _class_scores(values, labels.astype(np.int64), task.class_names)
 
 
@@ -87,11 +88,9 @@ def area_under_curve(probabilities: Reals, labels: Indices) -> float | None:
 
 def _ranked_above(values: Reals, positive: NDArray[np.bool_]) -> float:
     """The Mann-Whitney statistic; ties count one half."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2
-    ones = int(positive.sum())
-    above = float(ranks[places[positive]].sum()) - ones * (ones + 1) / 2
-    return above / (ones * (len(values) - ones))
+    ones, others = values[positive], np.sort(values[~positive])
+    below = np.searchsorted(others, ones, "left").sum() + np.searchsorted(others, ones, "right").sum()
+    return int(below) / (2 * len(ones) * len(others))
 
 
 def log_loss(probabilities: Reals, labels: Indices) -> float:

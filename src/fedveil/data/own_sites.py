@@ -59,6 +59,8 @@ def from_sites(
     unless `validation_records` says otherwise. `features` is declared as in `from_tensors`; a schema declares it.
     """
     plain_name("name", name)
+    if isinstance(classes, str):
+        raise ArgumentError("classes", f"must be a list of labels, not {classes!r}")
     schema = read_schema(schema) if isinstance(schema, str | Path) else schema
     reader = SiteReader(schema, task, None if classes is None else tuple(classes), pictures, progress)
     openness = reader.openness(features)

@@ -25,11 +25,12 @@ from fedveil.ledger.anchor import LedgerSummary
 from fedveil.ledger.ledger_errors import Pin
 from fedveil.ledger.store import Ledger
 from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
 from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
-from fedveil.runs.prepare import Change, prepare, resolve_for
+from fedveil.runs.prepare import Change, prepare, prepared_for
 
 OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
 """The cell for which an account lists what each client has spent."""
@@ -96,12 +97,13 @@ def account(
 
     `head` is a head that the run's ledger had, written down elsewhere: a ledger that never had it is refused.
     """
+    check_arguments(overrides=overrides, dataset=dataset)
     run = run_of(source, overrides)
     if run is not None:
         return _account_run(run, delta, secondary, head)
     if head is not None:
         raise ArgumentError("head", "is that of a run's ledger, and this is not a run")
-    prepared = prepare(resolve_for(source, overrides, dataset), dataset)
+    prepared = prepared_for(source, overrides, dataset)
     context = _at(prepared.context, delta)
     promise = plan(context, secondary=secondary)
     return Account(prepared.spec.base, prepared.spec, context, promise, None, claims(context), prepared.changes)

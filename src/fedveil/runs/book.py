@@ -14,6 +14,7 @@ from fedveil.config.spec import Spec
 from fedveil.core.atomic import disk_errors
 from fedveil.core.digests import keyed_digest
 from fedveil.core.errors import FedveilError
+from fedveil.core.tasks import read_task
 from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
 from fedveil.data.schema_file import schema_digest
@@ -75,6 +76,7 @@ def opened_ledger(files: RunFiles) -> Iterator[Ledger]:
 
 def pins_of(files: RunFiles, context: Context, dataset: Dataset) -> dict[Pin, str]:
     """What a run is held to from its beginning."""
+    _check_task(files, dataset)
     return {**_public_pins(files, context_record(context)), Pin.RECORDS: _records_text(files, dataset)}
 
 
@@ -123,6 +125,7 @@ def check_records(files: RunFiles, dataset: Dataset) -> None:
     if files.ledger.is_file():
         with opened_ledger(files) as ledger:
             ledger.check(Pin.RECORDS, _records_text(files, dataset))
+    _check_task(files, dataset)
 
 
 def check_schema(files: RunFiles, dataset: Dataset) -> None:
@@ -132,6 +135,13 @@ def check_schema(files: RunFiles, dataset: Dataset) -> None:
         raise FedveilError(
             f"{files.directory}: began with another schema than these records have ({files.schema.name})"
         )
+
+
+def _check_task(files: RunFiles, dataset: Dataset) -> None:
+    """The same labels may be named otherwise, or scaled by another range; runs of older versions did not keep that."""
+    began = read_task(files.read_json(files.manifest).get("task"))
+    if began is not None and began != dataset.task:
+        raise FedveilError(f"{files.directory}: the run began with another task ({began}), not {dataset.task}")
 
 
 def _records_text(files: RunFiles, dataset: Dataset) -> str:

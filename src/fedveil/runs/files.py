@@ -260,10 +260,15 @@ class RunFiles:
     def _checkpoint_paths(self) -> list[Path]:
         return sorted(self.checkpoints.glob("round-*.safetensors"))
 
-    def save_model(self, parameters: Tensor, layout: Layout, model: nn.Module) -> None:
-        """The whole network's state, also what is not trained, so that it takes records as they are."""
+    def save_model(self, parameters: Tensor, layout: Layout, model: nn.Module) -> bytes:
+        """The whole network's state, also what is not trained, so that it takes records as they are.
+
+        The result is the content of the file.
+        """
         layout.load(model, parameters)
-        write_whole(self.model, save(_contiguous(model.state_dict())))
+        content = save(_contiguous(model.state_dict()))
+        write_whole(self.model, content)
+        return content
 
     # Events
 

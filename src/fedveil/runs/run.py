@@ -20,8 +20,10 @@ from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.core.scores import Scores
+from fedveil.core.tasks import Task
 from fedveil.data.dataset import Dataset
 from fedveil.data.schema_file import schema_toml
+from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
@@ -30,10 +32,12 @@ from fedveil.engine.server import ServerState
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
-from fedveil.report.model.score_texts import measured_text, unit_of, useless_text
+from fedveil.report.model.score_texts import measured_text, useless_text
 from fedveil.report.terminal.guarantee_lines import table_lines
+from fedveil.report.terminal.reading_progress import reading_notes
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.report.terminal.site_lines import site_lines
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, check_schema, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
@@ -41,7 +45,7 @@ from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.model_card import write_model_card
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.prepare import Prepared, prepare, prepared_for
 from fedveil.runs.result import Result, has_diverged
 from fedveil.runs.scoring import OWN_FIGURES, final_scores, round_figures
 from fedveil.runtimes.local import on_this_machine
@@ -66,10 +70,13 @@ def run(
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
     `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
     """
+    numbers = {"rounds": rounds, "seed": seed, "workers": workers, "chunk": chunk}
+    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
-    prepared = prepare(resolve_for(source, settings, dataset), dataset)
+    reporter = reporter or SilentReporter()
+    prepared = prepared_for(source, settings, dataset, reading_notes(reporter))
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
@@ -79,7 +86,7 @@ def run(
         write_whole(files.schema, schema_toml(prepared.dataset.schema).encode(), private=True)
     write_whole(files.records_key, secrets.token_bytes(RECORDS_KEY_BYTES), private=True)
     files.write_json(files.manifest, manifest(prepared))
-    return _train(prepared, files, training, reporter or SilentReporter(), admission)
+    return _train(prepared, files, training, reporter, admission)
 
 
 def resume(
@@ -92,15 +99,18 @@ def resume(
     runtime: MakeRuntime | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
+    check_arguments(dataset=dataset, paths={"directory": directory}, numbers={"workers": workers, "chunk": chunk})
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():
         return _stored_result(files, dataset)
     files.check_continuable()
-    prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
+    reporter = reporter or SilentReporter()
+    initial = files.initial()
+    prepared = prepare(resolve(files.spec), dataset, initial=initial, progress=reading_notes(reporter))
     check_schema(files, prepared.dataset)
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
-    return _train(prepared, files, training, reporter or SilentReporter())
+    return _train(prepared, files, training, reporter)
 
 
 def _train(
@@ -180,7 +190,7 @@ def _train_rounds(
         files.save_checkpoint(state, prepared.layout)
         if personal is not None:
             personal.forget()
-        _report(reporter, event, method.rounds, unit_of(prepared.dataset.task))
+        _report(reporter, event, method.rounds, prepared.dataset.task)
     if state.round < method.rounds:
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
     evaluation = runtime.evaluate(state)
@@ -258,8 +268,8 @@ def _finish(
         site_guarantees=site_guarantees(promise, total, book.rounds_of_clients(context.population.clients)),
         ledger_head=ledger.head,
     )
-    files.save_model(state.released, prepared.layout, prepared.model)
-    write_model_card(files, prepared, state.round, releasable_cells(promise, total))
+    saved = files.save_model(state.released, prepared.layout, prepared.model)
+    write_model_card(files, prepared, state.round, releasable_cells(promise, total), sha256_of(saved))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result
@@ -276,14 +286,14 @@ def _event(closed: Closed) -> dict[str, Any]:
     return {"event": "round", "round": closed.round, **asdict(closed.summary)}
 
 
-def _report(reporter: Reporter, event: Mapping[str, Any], total: int, unit: str) -> None:
+def _report(reporter: Reporter, event: Mapping[str, Any], total: int, task: Task) -> None:
     if event["rejected"] or event["rejected_updates"]:
         reporter.note(
             f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
             " were not finite and counted as zero"
         )
     loss = f"loss {event.get('loss', event['train_loss']):.4f}"
-    reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, unit), loss))))
+    reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, task), loss))))
 
 
 def _title(prepared: Prepared, files: RunFiles) -> str:

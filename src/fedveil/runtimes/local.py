@@ -92,6 +92,8 @@ def count_workers(asked: int | None) -> int:
     cores = usable_cores()
     if asked is None:
         return cores
+    if isinstance(asked, bool) or not isinstance(asked, int):
+        raise ArgumentError("workers", f"must be a whole number, not {asked!r}")
     if asked < 1:
         raise ArgumentError("workers", f"must be at least 1, not {asked}")
     if asked > WORKERS_PER_CORE * cores:

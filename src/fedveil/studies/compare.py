@@ -21,6 +21,7 @@ from fedveil.report.model.number_texts import deltas_text
 from fedveil.report.model.score_texts import figure_heading
 from fedveil.report.plots.comparison import draw_comparison
 from fedveil.report.terminal.run_tables import comparison_table
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.prepare import resolve_for
 from fedveil.studies.repeated_runs import chosen_cells, first_finite, mean_over_runs
 from fedveil.studies.series import Follower, differences
@@ -48,6 +49,9 @@ def compare(
     With the same `out` it goes on where it was stopped. The drawn ε is that of `unit` × `view`; where neither is given,
     of the first finite one of record × server and client × released, for each method.
     """
+    check_arguments(
+        overrides=overrides, dataset=dataset, paths={"out": out}, numbers={"rounds": rounds, "workers": workers}
+    )
     settings = study_settings(overrides, rounds)
     specs = {name: _resolve(name, source, settings, dataset) for name, source in _named(sources).items()}
     notes, cells = _check_task(specs), chosen_cells(unit, view)

@@ -178,10 +178,12 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
     cells = run.promised
     kinds = {caveat.kind for cell in cells or () for caveat in cell.caveats if caveat != OWN_TESTS}
     measured = CaveatKind.PRIVATE_EVALUATION not in kinds
-    scores = run.scores if measured else None
+    hidden = CaveatKind.PRIVATE_STATISTICS in kinds  # then names of classes, and a number's range, may be private
+    scores = run.scores if measured and not hidden else None
     if scores is not None and CaveatKind.UNDECLARED in kinds:  # a site's figures are those of its own few records
         scores = replace(scores, sites=())
-    shown = PUBLIC_EVENTS + (MEASURED if measured else ())
+    figures = tuple(key for key in MEASURED if not (hidden and key in FIGURES and FIGURES[key].in_unit))
+    shown = PUBLIC_EVENTS + (figures if measured else ())
     if promise is not None and table is not None:
         cells = releasable_cells(promise, table)
     shown_spec = replace(read.spec, data=without_folders(read.spec.data))

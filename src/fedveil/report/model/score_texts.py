@@ -26,19 +26,19 @@ def figure_heading(row: Mapping[str, Any]) -> str:
     return f"{name} ({unit})" if unit else name
 
 
-def measured_text(figures: Mapping[str, Any], unit: str = "") -> str:
+def measured_text(figures: Mapping[str, Any], task: Task | None) -> str:
     """The main figures of one evaluation: accuracy beside the majority's share, AUC of two classes, RMSE; else nothing.
 
-    `figures` are those of a round's event; older events have no more than an accuracy.
+    `figures` are those of a round's event; older events have no more than an accuracy, and their task is not known.
     """
     main = next((figure for figure in MAIN_FIGURES if _number(figures.get(figure.key)) is not None), None)
     if main is None:
         return ""
-    text = f"{main.name} {figure_text(main, figures[main.key], unit)}"
+    text = f"{main.name} {figure_text(main, figures[main.key], unit_of(task))}"
     majority, auc = _number(figures.get("majority")), _number(figures.get("auc"))
     if majority is not None:
         text += f" (majority {majority:.4f})"
-    if auc is not None:
+    if auc is not None and task is not None and task.outputs == 2:
         text += f"  AUC {auc:.4f}"
     return text
 

@@ -8,7 +8,7 @@ from fedveil.core.guarantee import SEEDED, CaveatKind, Guarantee, Relation, cell
 from fedveil.core.types import Unit, View
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
-from fedveil.report.model.score_texts import measured_text, unit_of
+from fedveil.report.model.score_texts import measured_text
 from fedveil.report.page.evidence_sections import attack_section, audit_section
 from fedveil.report.page.first_screen import badges, first_screen, first_warnings
 from fedveil.report.page.guarantee_section import guarantee_section
@@ -143,7 +143,7 @@ def _compared(runs: Sequence[Run]) -> Markup:
                 run.method,
                 run.data,
                 f"{state}; {SEEDED.text}" if run.seeded else state,
-                measured_text(run.figures, unit_of(run.task)) or "–",
+                measured_text(run.figures, run.task) or "–",
                 *(_marked(run, guarantee, mixed) for guarantee in compared),
             ]
         )

@@ -60,14 +60,15 @@ def _of_scores(scores: Scores) -> Markup:
     rows = [["overall", *_values(scores.overall, figures, unit)]]
     rows += [[one.site, *_values(one.scores, figures, unit)] for one in scores.sites]
     if scores.sites:
-        rows.append(["worst site", "", *(_worst(scores, figure, unit) for figure in figures)])
+        means = [figure_text(figure, scores.mean_of_sites(figure), unit) for figure in figures]
+        rows += [["mean of the sites", "", *means], ["worst site", "", *(_worst(scores, one, unit) for one in figures)]]
     if isinstance(scores.overall, ClassScores):
         names.insert(2, "majority")
         for row, part in zip(rows, [scores.overall, *(one.scores for one in scores.sites)], strict=False):
             assert isinstance(part, ClassScores)
-            row.insert(2, f"{part.majority:.4f} ({part.commonest})")
-        if scores.sites:
-            rows[-1].insert(2, "")
+            row.insert(3, f"{part.majority:.4f} ({part.commonest})")
+        for row in rows[1 + len(scores.sites) :]:
+            row.insert(3, "")
     remark = "On validation records, which no client trains on. A dash: these records do not define it."
     return join([_table("How good the model is", names, rows), paragraph(remark, class_="muted"), _explained(figures)])
 
