@@ -8,8 +8,9 @@ from functools import cached_property
 
 from fedveil.accounting import compose
 from fedveil.accounting.context import Context
-from fedveil.accounting.exposure import Route, Unprotected, routes
+from fedveil.accounting.exposure import Route, routes
 from fedveil.accounting.participation import Crowd, Exposure
+from fedveil.accounting.round_rules import Unprotected
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat, CaveatKind, Guarantee, Relation, Secondary
 from fedveil.core.rounding import rounded_up
@@ -103,10 +104,12 @@ class Table:
         caveats = [Caveat(kind, text) if caveat is NO_COPIES else caveat for caveat in cell.caveats]
         return replace(cell, caveats=tuple(caveats), together=together)
 
-    def _routes(self, exposure: Exposure, unit: Unit, view: View, copies: int = 1) -> list[Route | Unprotected]:
+    def _routes(
+        self, exposure: Exposure, unit: Unit, view: View, copies: int = 1, relation: Relation | None = None
+    ) -> list[Route | Unprotected]:
         if self.context.refusal is not None:
             return [Unprotected(self.context.refusal)]
-        return routes(exposure, self.crowd, unit, view, copies, self.context.strict)
+        return routes(exposure, self.crowd, unit, view, copies, self.context.strict, relation)
 
     def _own(
         self, exposure: Exposure, unit: Unit, view: View, relation: Relation | None = None, copies: int = 1
@@ -114,7 +117,7 @@ class Table:
         """One client's guarantee: the best of the routes that bound this view, or of those with this relation."""
         best: Guarantee | None = None
         reasons = []
-        for route in self._routes(exposure, unit, view, copies):
+        for route in self._routes(exposure, unit, view, copies, relation):
             if isinstance(route, Unprotected):
                 reasons.append(route.reason)
                 continue
