@@ -70,6 +70,18 @@ class Table:
         """The same, by those of the bounds that speak of this relation."""
         return self._with_copies(self._worst_under(relation, unit, view, copies=1))
 
+    def beside(self, unit: Unit, view: View) -> tuple[Guarantee, ...]:
+        """What may be said of a cell under another relation, beside it and never in its place.
+
+        A client that stays and sends zero, where the noises of the others then count.
+        """
+        cell = self.of(unit, view)
+        if unit is Unit.RECORD or cell.relation is not Relation.ADD_OR_REMOVE or not cell.finite:
+            return ()
+        zero = self.under(Relation.ZERO_OUT, unit, view)
+        counted = zero.caveat(CaveatKind.OTHERS_NOISE) is not None and zero.epsilon < cell.epsilon
+        return (zero,) if counted else ()
+
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """All cells, record by record and then client by client."""
