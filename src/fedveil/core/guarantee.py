@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.risks import Risk
 from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
 
@@ -120,6 +121,7 @@ class Guarantee:
     `epsilon` is ∞ where nothing is promised, and `reason` then says why; for a finite one `reason` is empty.
     `accountant` names what certified it, `composition` says in words what was composed, `caveats` what it rests on.
     `together` is ε of all copies of a record, where several clients hold one and the cell speaks of one copy.
+    `risk` is what a finite ε leaves to an attacker.
     """
 
     unit: Unit
@@ -133,6 +135,7 @@ class Guarantee:
     reason: str = ""
     secondary: tuple[Secondary, ...] = ()
     together: float | None = None
+    risk: Risk | None = None
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:
@@ -188,6 +191,8 @@ class Guarantee:
             ]
         if self.together is not None:
             fields["epsilon_of_all_copies"] = plain_number(self.together)
+        if self.risk is not None:
+            fields["risk"] = self.risk.to_dict()
         return fields
 
     @staticmethod
@@ -211,6 +216,7 @@ class Guarantee:
                 for other in table.get("secondary", ())
             ),
             None if together is None else float(together),
+            Risk.from_dict(table["risk"]) if table.get("risk") is not None else None,
         )
 
 
