@@ -72,6 +72,11 @@ class Method:
             )
         if len([place for place, mechanism in self.mechanisms.items() if mechanism.adaptive is not None]) > 1:
             raise FedveilError("server.clip.bound: only one bound of a method can follow the norms")
+        if self.aggregate.weights != "equal" and self.mechanisms.keys() & {"upload", "server"}:
+            raise FedveilError(
+                "aggregate.weights: noise that hides a whole client is declared for updates that count the same; use"
+                " 'equal'"
+            )
         if self.server is not None and not isinstance(self.personal, Shared):
             raise FedveilError(
                 f"personal: noise at the server protects the global model, but '{self.personal.kind}' models are made"
@@ -126,8 +131,8 @@ class Method:
         """Whether nothing but the plain sum of the clients' noisy gradients is used, for clients of so many records.
 
         One local step of plain SGD makes every update the same constant times the client's noisy sum. So no second
-        step, no other optimiser, no decay, no clipping, noise or compression after it, no model of one's own; and the
-        same declared batch for everybody, so that all sums have the same weight, noise and grid.
+        step, no other optimiser, no decay, no clipping, noise or compression after it, no weights, no model of one's
+        own; and the same declared batch for everybody, so that all sums have the same weight, noise and grid.
         """
         sizes = set(records)
         return (
@@ -148,6 +153,7 @@ class Method:
             and self.compress is None
             and isinstance(self.local.optimiser, Sgd)
             and self.local.decay == 0
+            and self.aggregate.weights == "equal"
             and isinstance(self.personal, Shared | Identity)
         )
 
