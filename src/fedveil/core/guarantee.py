@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -114,6 +114,8 @@ class Guarantee:
     `epsilon` is ∞ where nothing is promised, and `reason` then says why; for a finite one `reason` is empty.
     `accountant` names what certified it, `composition` says in words what was composed, `caveats` what it rests on.
     `together` is ε of all copies of a record, where several clients hold one and the cell speaks of one copy.
+    `composed` is what the accountant composed, in its own types, and `composed_together` the same for all copies: from
+    them alone ε can be computed again. A guarantee that was read back from a file has neither.
     """
 
     unit: Unit
@@ -127,6 +129,8 @@ class Guarantee:
     reason: str = ""
     secondary: tuple[Secondary, ...] = ()
     together: float | None = None
+    composed: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
+    composed_together: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:

@@ -33,7 +33,7 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
 from fedveil.runs.read import Reading, read_run
-from fedveil.runs.result import executed_cells, has_diverged
+from fedveil.runs.result import executed_cells
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
 
@@ -102,9 +102,9 @@ def report(
 def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
     """Everything that the page says about one run."""
     spec, budget = read.spec, read.spec.privacy.budget
-    context = None if read.changed else read.context  # a promise computed from a changed spec was never made
+    context = read.accountable
     promise = None if context is None else plan(context)
-    table = _spent(read, context)
+    table = read.spent()
     attacks, failed = read_attacks(read.files)
     audits, failed_audits = read_audits(read.files)
     if release:
@@ -123,7 +123,7 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         status=read.status,
         delta=spec.privacy.delta,
         seeded=spec.seed is not None,
-        diverged=_diverged(read),
+        diverged=read.diverged,
         promised=None if promise is None else promise.guarantees,
         spent=_stored_cells(read) if table is None else table.guarantees,
         claims=() if context is None else claims(context),
@@ -193,20 +193,6 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
-
-
-def _diverged(read: Reading) -> bool:
-    """Whether the last loss that is known is beyond all bounds."""
-    losses = [event["loss"] for event in read.events if isinstance(event.get("loss"), int | float)]
-    return bool(losses) and has_diverged(losses[-1])
-
-
-def _spent(read: Reading, context: Context | None) -> Table | None:
-    """From the ledger; None before the first round, or where the ledger can't be read."""
-    book = read.book
-    if book is None or context is None or not book.begun:
-        return None
-    return replay(context, book.charges, book.begun, attempts=book.attempts)
 
 
 def _stored_cells(read: Reading) -> tuple[Guarantee, ...] | None:
