@@ -34,6 +34,8 @@ from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
 from fedveil.runs.read import Reading, read_run
 from fedveil.runs.result import executed_cells
+from fedveil.studies.cell_risks import certificate_facts, risk_of_cell, sites_of
+from fedveil.studies.certificate_texts import trust_sentences, uncovered_sentences
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
 
@@ -142,7 +144,21 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         else "fedveil.run('spec.toml', out='again', dataset=…)",
         environment=_environment(read),
     )
-    return _for_release(run, read, promise, table) if release else run
+    shown = _for_release(run, read, promise, table) if release else run
+    return _with_risks(shown, read, promise if release or table is None else table, release=release)
+
+
+def _with_risks(run: Run, read: Reading, table: Table | None, *, release: bool) -> Run:
+    """The same with what its cells mean, who is relied on and what is not covered: from the cells that it shows."""
+    cells = run.guarantees or ()
+    return replace(
+        run,
+        risks=tuple(risk_of_cell(cell) for cell in cells),
+        sites=() if table is None else sites_of(table),
+        trust=trust_sentences(tuple(read.spec.method.mechanisms), cells),
+        not_covered=uncovered_sentences(cells),
+        certificate=certificate_facts(read.files.directory, release=release),
+    )
 
 
 def _check_releasable(
@@ -275,7 +291,8 @@ def _clients(read: Reading, context: Context | None, table: Table | None) -> Cli
     cell = _own_cell(context, table)
     epsilon = None if cell is None or table is None else table.per_client(*cell)
     left, rule = _left(read, context, book)
-    return Clients(context.population.records, rounds, "" if cell is None else cell_name(*cell), epsilon, left, rule)
+    population, name = context.population, "" if cell is None else cell_name(*cell)
+    return Clients(population.records, rounds, name, epsilon, left, rule, population.names)
 
 
 def _own_cell(context: Context, table: Table | None) -> TableCell | None:

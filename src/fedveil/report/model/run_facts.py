@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from fedveil.core.guarantee import Claim, Guarantee
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts
+from fedveil.report.model.verdict_sentence import CellRisk
 
 ENDED_EARLY = "nobody could take part any more (a limit or a budget)"
 """Why a run ended before its last round."""
@@ -39,6 +40,7 @@ class Clients:
     epsilon: tuple[float, ...] | None
     left: tuple[int, ...] | None
     rule: str
+    names: tuple[str, ...] = ()  # of sites; simulated clients have none
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,24 @@ class EpsilonLine:
 
     name: str
     points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class CertificateFacts:
+    """What the check of a run's signed certificate said, and whether it can be relied on."""
+
+    sound: bool
+    said: str
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """One site by name: how many records it holds, and its own cells of one record, where they are known."""
+
+    name: str
+    records: int
+    risks: tuple[CellRisk, ...]
+    epsilons: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -82,6 +102,11 @@ class Run:
     spec: str
     command: str
     environment: Mapping[str, str] = field(default_factory=dict)  # when it began, on what, with which versions
+    risks: tuple[CellRisk, ...] = ()  # of the cells in `guarantees`, where their compositions are known
+    sites: tuple[SiteFacts, ...] = ()
+    trust: tuple[str, ...] = ()  # whom the guarantees rely on, and for what
+    not_covered: tuple[str, ...] = ()
+    certificate: CertificateFacts | None = None
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...] | None:

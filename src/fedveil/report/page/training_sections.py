@@ -164,7 +164,7 @@ def _headings(who: Clients) -> list[str]:
 def _each(who: Clients) -> Markup:
     rows = []
     for client, rounds in enumerate(who.rounds):
-        row = [f"client {client}", f"{who.records[client]:,}", str(rounds)]
+        row = [who.names[client] if who.names else f"client {client}", f"{who.records[client]:,}", str(rounds)]
         row += [] if who.epsilon is None else [epsilon_text(who.epsilon[client])]
         rows.append(row + ([] if who.left is None else [str(who.left[client])]))
     headings = ["client", "records", "rounds taken part in", *_headings(who)]
