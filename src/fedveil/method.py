@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fedveil.core.checks import FieldError
@@ -16,6 +17,7 @@ from fedveil.parts.batches import BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
 from fedveil.parts.compression import Compression
 from fedveil.parts.local_training import LocalTraining
+from fedveil.parts.optimisers import Sgd
 from fedveil.parts.personal import Identity, Personalisation, Shared
 from fedveil.parts.stopping import Stop
 
@@ -115,6 +117,42 @@ class Method:
         starts from its own uploaded model carries its noise into later rounds, whose sums then show single noises.
         """
         return self.compress is None and self.server is None and isinstance(self.personal, Shared | Identity)
+
+    def examples_add_up(self, records: Iterable[int]) -> bool:
+        """Whether nothing but the plain sum of the clients' noisy gradients is used, for clients of so many records.
+
+        One local step of plain SGD makes every update the same constant times the client's noisy sum. So no second
+        step, no other optimiser, no decay, no clipping, noise or compression after it, no model of one's own; and the
+        same declared batch for everybody, so that all sums have the same weight, noise and grid.
+        """
+        sizes = set(records)
+        return (
+            self.sends_plain_steps
+            and all(self.local_steps(size) == 1 for size in sizes)
+            and len({self.batch.declared(size) for size in sizes}) == 1
+        )
+
+    @property
+    def sends_plain_steps(self) -> bool:
+        """Whether an update after one local step is a constant times the noisy sum of the gradients."""
+        return (
+            self.example is not None
+            and self.example.sigma > 0
+            and not self.noises_rows
+            and self.upload is None
+            and self.server is None
+            and self.compress is None
+            and isinstance(self.local.optimiser, Sgd)
+            and self.local.decay == 0
+            and isinstance(self.personal, Shared | Identity)
+        )
+
+    @property
+    def counts_on_full_cohorts(self) -> bool:
+        """Whether cohorts of fixed size under a limit must be full, because their noises are counted together."""
+        upload = self.upload is not None and self.upload.sigma > 0 and self.uploads_add_up
+        one_step = self.sends_plain_steps and (self.local.steps == 1 or self.local.epochs is not None)
+        return isinstance(self.cohort, FixedSize) and self.cohort.most is not None and (upload or one_step)
 
     @property
     def adaptive_clip(self) -> Clip | None:

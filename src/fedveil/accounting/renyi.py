@@ -61,6 +61,14 @@ def _step_divergences(step: Step) -> tuple[float, ...]:
         )
         sampled = _divergences(event, dp_accounting.NeighboringRelation.REPLACE_ONE)
         return tuple(np.minimum(plain, sampled))
+    if step.kind == "hidden-record":  # the draw taken as seen
+        return tuple(_mixture(step.rate, 4 * plain, np.zeros_like(plain)))
+    if step.kind == "group":  # as many as a batch can hold, in every one
+        return tuple(plain * step.slots**2)
+    if step.kind == "gathered":  # nobody else's noise
+        return tuple(plain)
+    if step.kind == "allocated":  # in a step that is known
+        return tuple(plain if step.overflow == 0 else _mixture(step.overflow, 4 * plain, plain))
     usual = _poisson(step.rate, step.noise_multiplier)
     if step.overflow == 0:
         return tuple(usual)
@@ -103,11 +111,22 @@ def _mixture(chance: float, first: Orders, second: Orders) -> Orders:
     return mean
 
 
-def term_divergences(counted: tuple[tuple[Step, int], ...], chance: float, times: int) -> Orders:
-    """D_α of `times` rounds, in each of which all the `counted` steps are made with probability `chance`, else none."""
+def term_divergences(
+    counted: tuple[tuple[Step, int], ...], chance: float, times: int, law: tuple[float, ...] | None = None
+) -> Orders:
+    """D_α of `times` rounds, in each of which all the `counted` steps are made with probability `chance`, else none.
+
+    With a `law`, of n rounds with probability `law[n]`: the mean of exp((α−1)·n·D_α) over it.
+    """
     together = np.zeros_like(ORDERS)
     for step, count in counted:
         together = together + count * np.array(_step_divergences(step))
+    if law is not None:
+        scale = ORDERS - 1
+        cases = [
+            np.log(weight) + (scale * n * together if n else 0.0 * scale) for n, weight in enumerate(law) if weight > 0
+        ]
+        return np.asarray(np.logaddexp.reduce(cases) / scale)
     if chance < 1:
         together = _mixture(chance, together, np.zeros_like(ORDERS))
     return times * together

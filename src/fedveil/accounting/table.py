@@ -8,8 +8,9 @@ from functools import cached_property
 
 from fedveil.accounting import compose
 from fedveil.accounting.context import Context
-from fedveil.accounting.exposure import Route, Unprotected, routes
+from fedveil.accounting.exposure import Route, routes
 from fedveil.accounting.participation import Crowd, Exposure
+from fedveil.accounting.round_rules import Unprotected
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat, CaveatKind, Guarantee, Relation, Secondary
 from fedveil.core.rounding import rounded_up
@@ -69,6 +70,18 @@ class Table:
         """The same, by those of the bounds that speak of this relation."""
         return self._with_copies(self._worst_under(relation, unit, view, copies=1))
 
+    def beside(self, unit: Unit, view: View) -> tuple[Guarantee, ...]:
+        """What may be said of a cell under another relation, beside it and never in its place.
+
+        A client that stays and sends zero, where the noises of the others then count.
+        """
+        cell = self.of(unit, view)
+        if unit is Unit.RECORD or cell.relation is not Relation.ADD_OR_REMOVE or not cell.finite:
+            return ()
+        zero = self.under(Relation.ZERO_OUT, unit, view)
+        counted = zero.caveat(CaveatKind.OTHERS_NOISE) is not None and zero.epsilon < cell.epsilon
+        return (zero,) if counted else ()
+
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """All cells, record by record and then client by client."""
@@ -105,10 +118,12 @@ class Table:
         caveats = [Caveat(kind, text) if caveat is NO_COPIES else caveat for caveat in cell.caveats]
         return replace(cell, caveats=tuple(caveats))
 
-    def _routes(self, exposure: Exposure, unit: Unit, view: View, copies: int = 1) -> list[Route | Unprotected]:
+    def _routes(
+        self, exposure: Exposure, unit: Unit, view: View, copies: int = 1, relation: Relation | None = None
+    ) -> list[Route | Unprotected]:
         if self.context.refusal is not None:
             return [Unprotected(self.context.refusal)]
-        return routes(exposure, self.crowd, unit, view, copies, self.context.strict)
+        return routes(exposure, self.crowd, unit, view, copies, self.context.strict, relation)
 
     def _own(
         self, exposure: Exposure, unit: Unit, view: View, relation: Relation | None = None, copies: int = 1
@@ -116,7 +131,7 @@ class Table:
         """One client's guarantee: the best of the routes that bound this view, or of those with this relation."""
         best: Guarantee | None = None
         reasons = []
-        for route in self._routes(exposure, unit, view, copies):
+        for route in self._routes(exposure, unit, view, copies, relation):
             if isinstance(route, Unprotected):
                 reasons.append(route.reason)
                 continue

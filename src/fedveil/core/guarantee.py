@@ -22,10 +22,13 @@ class Relation(StrEnum):
     `ADD_OR_REMOVE`: with and without one unit. The numbers of records N_i and of clients K are public constants, so
     the place of the unit that is gone contributes zero; rates, noise and divisors stay what they are.
     `REPLACE_ONE`: one unit exchanged for any other, which can change a sum by 2S.
+    `ZERO_OUT`: one client stays, contributes zero and still adds its noise. It says less than `ADD_OR_REMOVE` where the
+    noises of other clients are counted, so it stands beside it and never in its place.
     """
 
     ADD_OR_REMOVE = "add-or-remove"
     REPLACE_ONE = "replace-one"
+    ZERO_OUT = "zero-out"
 
 
 class CaveatKind(StrEnum):
@@ -46,8 +49,11 @@ class CaveatKind(StrEnum):
     COPIES = "copies"  # records are held several times, and the cell does not speak of single ones
     LARGE_DELTA = "large-delta"  # δ is not below one over the number of units
     HIDDEN_DRAW = "hidden-draw"  # ε holds over a draw that the view never sees
+    MEAN_OF_DRAWS = "mean-of-draws"  # ε is averaged over a draw that may be seen and leaves nobody out
     PEER = "peer"  # by what a peer's cell is bounded
     OTHERS_NOISE = "others-noise"  # counts on the noise of other clients
+    PLAIN_SUM = "plain-sum"  # counts on nothing but a plain sum of one step's gradients being seen
+    FULL_COHORTS = "full-cohorts"  # counts on rounds with too few candidates not being run
     GROUP = "group"  # a client hidden as the group of its records
     RENYI = "renyi"  # certified by Rényi divergences
 

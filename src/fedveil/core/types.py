@@ -69,7 +69,7 @@ _ADVERSARIES = {
     ),
     View.RELEASED: Adversary("Anybody else", "sees every published model", "every published model", False),
 }
-"""A new view is listed above and here; its rule stands in `accounting/exposure.py`."""
+"""A new view is listed above and here; its rule stands in `accounting/round_rules.py`."""
 
 CLIENTS_WORK = tuple(view for view in View if view.adversary.of_clients_work)
 """The views of single clients' work."""
