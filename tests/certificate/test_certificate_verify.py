@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import hashlib
 import json
 import re
 import shutil
 import subprocess
 import sys
+from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from certificates import SIGNATORY, changed, leaves, signed_anew, small_run, tampered
@@ -19,6 +22,7 @@ from fedveil.accounting.compose import Term, certify, composition, describe
 from fedveil.accounting.events import Step
 from fedveil.certificate.bound_figures import risk_figures
 from fedveil.certificate.canonical_json import file_form
+from fedveil.certificate.document import FORMAT_VERSION, SignedCertificate
 from fedveil.certificate.typed_reading import as_plain
 from fedveil.certificate.verify import CertificateRefused, countersign, verify_certificate
 from fedveil.core.errors import FedveilError
@@ -335,3 +339,25 @@ def test_nobody_countersigns_what_does_not_hold(path: Path, content: bytes) -> N
     path.write_bytes(signed_anew(changed(json.loads(content), at, lambda value: value / 2), KEY))
     with pytest.raises(CertificateRefused, match="its composition gives"):
         countersign(path, KEY)
+
+
+# The version
+
+
+def fields_of(kind: Any, seen: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The fields of a dataclass and of all that stand in it, by the name of the class."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__name__ not in seen:
+        seen[kind.__name__] = [field.name for field in dataclasses.fields(kind)]
+        for hint in get_type_hints(kind).values():
+            fields_of(hint, seen)
+    elif isinstance(kind, type) and issubclass(kind, StrEnum):
+        seen[kind.__name__] = [str(member) for member in kind]
+    for inner in get_args(kind):
+        fields_of(inner, seen)
+    return seen
+
+
+def test_whoever_changes_what_a_certificate_holds_must_raise_its_version() -> None:
+    """Also a new field of the accountant's steps: what an older version wrote would no longer be read."""
+    text = json.dumps(fields_of(SignedCertificate, {}), sort_keys=True)
+    assert (FORMAT_VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == (1, "05579f362236973f"), text

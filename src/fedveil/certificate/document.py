@@ -121,7 +121,8 @@ class Basis(StrEnum):
 class CertifiedCell:
     """One unit against one view. `spent` is left out where it would tell who took part (for release).
 
-    `copies` is the bound of all copies of a record together, where several clients hold one.
+    `copies` is the bound of all copies of a record together, where several clients hold one. `beside` are bounds under
+    other relations, which say less and never stand in the cell's place.
     """
 
     unit: Unit
@@ -131,6 +132,7 @@ class CertifiedCell:
     promised: CertifiedBound
     spent: CertifiedBound | None
     copies: CertifiedBound | None
+    beside: tuple[CertifiedBound, ...]
     claimed: CertifiedClaim | None
     caveats: tuple[Remark, ...]
 
@@ -149,7 +151,7 @@ class CertifiedCell:
 
     @property
     def bounds(self) -> tuple[CertifiedBound, ...]:
-        return tuple(bound for bound in (self.promised, self.spent, self.copies) if bound is not None)
+        return tuple(each for each in (self.promised, self.spent, self.copies, *self.beside) if each is not None)
 
 
 @dataclass(frozen=True)

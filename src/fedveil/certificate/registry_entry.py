@@ -29,6 +29,7 @@ REGISTERED_UNITS = {
 ADJACENT = {
     Relation.ADD_OR_REMOVE: "two sets of records that differ by one such unit being there or not",
     Relation.REPLACE_ONE: "two sets of records that differ by one such unit being exchanged for any other",
+    Relation.ZERO_OUT: "two trainings that differ by one such unit sending zero and its noise",
 }
 
 

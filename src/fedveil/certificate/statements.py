@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedveil.certificate.document import CertifiedCell, Notice, NoticeKind
-from fedveil.core.guarantee import CaveatKind
 from fedveil.report.model.verdict_sentence import CellRisk, verdict_sentence
 
 _STATES = {
@@ -23,7 +22,7 @@ def cell_risk(cell: CertifiedCell) -> CellRisk:
         cell.view,
         bound.relation,
         None if bound.risk is None else bound.risk.right_guess,
-        averaged=CaveatKind.HIDDEN_DRAW in kinds,
+        averaged=any(kind.averages for kind in kinds),
         void=any(kind.voids for kind in kinds),
     )
 

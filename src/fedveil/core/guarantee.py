@@ -68,6 +68,11 @@ class CaveatKind(StrEnum):
         return self in _UNCOVERED
 
     @property
+    def averages(self) -> bool:
+        """Whether an ε with such a caveat is a mean over who is drawn."""
+        return self in (CaveatKind.HIDDEN_DRAW, CaveatKind.MEAN_OF_DRAWS)
+
+    @property
     def spoils(self) -> bool:
         """Whether an ε must never be printed without such a caveat, not even on a short line."""
         return self in _SPOILING

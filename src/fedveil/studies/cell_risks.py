@@ -9,7 +9,7 @@ from fedveil.accounting.table import Table
 from fedveil.certificate.bound_figures import risk_figures
 from fedveil.certificate.verify import verify_certificate
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import CaveatKind, Guarantee
+from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Unit, View
 from fedveil.report.model.run_facts import CertificateFacts, SiteFacts
 from fedveil.report.model.verdict_sentence import CellRisk
@@ -29,7 +29,7 @@ def risk_of_cell(cell: Guarantee) -> CellRisk:
         cell.view,
         cell.relation,
         risk_figures(parts).right_guess if known and parts is not None else None,
-        averaged=cell.caveat(CaveatKind.HIDDEN_DRAW) is not None,
+        averaged=any(caveat.kind.averages for caveat in cell.caveats),
         void=cell.void is not None,
     )
 

@@ -22,6 +22,9 @@ BY_PLACE = {
 }
 BY_CAVEAT = {
     CaveatKind.HIDDEN_DRAW: "Who takes part in a round is not made known to those whose ε counts on it.",
+    CaveatKind.MEAN_OF_DRAWS: "Who takes part is drawn as declared, and nobody is left out of the draw by a budget.",
+    CaveatKind.PLAIN_SUM: "Of a round nothing is seen but the plain sum over its cohort.",
+    CaveatKind.FULL_COHORTS: "A round with too few candidates does not run.",
     CaveatKind.OTHERS_NOISE: "The other clients of a cohort add their noise, and keep it to themselves.",
     CaveatKind.NO_COPIES: "No record is held by more than one client.",
     CaveatKind.PUBLIC_COUNTS: "How many records each client holds may be known to everybody.",

@@ -50,6 +50,8 @@ def certified_cells(
             mine = like(promise, spent)
             mine = mine if mine.epsilon > promise.epsilon else None
         stated = promise if mine is None else mine
+        table = promised if mine is None or spent is None else spent
+        beside = table.beside(promise.unit, promise.view)
         guarantees.append(stated)
         cells.append(
             CertifiedCell(
@@ -60,6 +62,7 @@ def certified_cells(
                 certified_bound(promise),
                 None if mine is None else certified_bound(mine),
                 _all_copies(stated),
+                tuple(map(certified_bound, beside)),
                 _claimed(claims, promise.unit, promise.view),
                 tuple(Remark(caveat.kind, caveat.text) for caveat in stated.caveats),
             )

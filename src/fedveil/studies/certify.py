@@ -49,7 +49,7 @@ SOME_EVIDENCE = (
     "An audit bounds ε from below and says what it would have noticed. An attack that fails proves nothing; one that"
     " succeeds shows that a view is not safe."
 )
-LEFT_OUT = " Attacks are measured on real training records and are left out of a certificate for release."
+ATTACKS_LEFT_OUT = " Attacks are measured on real training records and are left out of a certificate for release."
 GRID_NOISE = (
     "Gaussian noise, rounded to a grid and added as integers to a sum on the same grid; what rounding may move is taken"
     " off the clip, so that ε holds for the numbers of a machine"
@@ -161,7 +161,7 @@ def _evidence(audits: Sequence[AuditFacts], attacks: Sequence[AttackFacts], *, r
     shown = [audit for audit in audits if not release or audit.view.adversary.of_clients_work]
     tried = () if release else tuple(_attack(attack) for attack in attacks)
     said = SOME_EVIDENCE if shown or tried else NO_EVIDENCE
-    return CertifiedEvidence(tuple(map(_audit, shown)), tried, said + (LEFT_OUT if release else ""))
+    return CertifiedEvidence(tuple(map(_audit, shown)), tried, said + (ATTACKS_LEFT_OUT if release else ""))
 
 
 def _audit(audit: AuditFacts) -> CertifiedAudit:

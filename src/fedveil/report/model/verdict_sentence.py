@@ -77,6 +77,8 @@ def guess_sentence(cell: CellRisk) -> str:
     asked = f"whether {WAS_USED[cell.unit]}"
     if cell.relation is Relation.REPLACE_ONE:
         asked += ", or another in its place"
+    elif cell.relation is Relation.ZERO_OUT:
+        asked += ", or nothing but its noise was sent"
     average = ", on average over who is drawn" if cell.averaged else ""
     often = f"at most {times_in_hundred(cell.right_guess)} times in 100"
     return f"{WHO_SAW[cell.view]} guesses right {often} {asked}{average}; a coin is right 50 times"
