@@ -13,7 +13,7 @@ from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Schedule, check_values
 from fedveil.parts.aggregation import Aggregation
-from fedveil.parts.batches import BatchSampler, PartitionBatch
+from fedveil.parts.batches import AllocatedBatch, BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
 from fedveil.parts.compression import Compression
 from fedveil.parts.local_training import LocalTraining
@@ -23,6 +23,9 @@ from fedveil.parts.stopping import Stop
 
 ONE_UPDATE = Sampling("all", records=1, batch=1, cap=1, uses=1)
 """A client's whole update, as noise on it or on the sum of the cohort sees it."""
+
+VARYING_BATCHES = ("poisson", "allocated")
+"""Kinds of batches whose size is left to chance."""
 
 SMALLEST_BOUND = 1e-12
 """Below this, squares of single-precision numbers vanish and a norm can no longer be measured."""
@@ -61,9 +64,10 @@ class Method:
             self._check_mechanism(place, mechanism)
         if self.upload is not None and self.upload.noise != "sum":
             raise FedveilError("upload.noise: an update is one row, so its noise is that of the sum: 'sum'")
-        if self.noises_rows and self.batch.kind == "poisson":
+        if self.noises_rows and self.batch.kind in VARYING_BATCHES:
+            name = "a Poisson" if self.batch.kind == "poisson" else "an allocated"
             raise FedveilError(
-                "example.each_row: rows have noise of their own only in batches of fixed size; how many rows a Poisson"
+                f"example.each_row: rows have noise of their own only in batches of fixed size; how many rows {name}"
                 " batch has depends on the data, and its noise is drawn on the sum, for the declared size"
             )
         if len([place for place, mechanism in self.mechanisms.items() if mechanism.adaptive is not None]) > 1:
@@ -182,6 +186,12 @@ class Method:
                 raise FedveilError(
                     f"batch.size: a batch of {self.batch.declared(records)} is larger than {population.name(client)},"
                     f" which holds {records} records"
+                )
+            if isinstance(self.batch, AllocatedBatch) and self.local_steps(records) < records // self.batch.size:
+                raise FedveilError(
+                    f"batch.size: {population.name(client)} allocates {records} records to {self.local_steps(records)}"
+                    f" steps, so batches are larger than the declared {self.batch.size}; use epochs = 1, more steps or"
+                    " larger batches"
                 )
 
     def declare(

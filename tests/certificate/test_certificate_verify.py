@@ -27,7 +27,8 @@ from fedveil.certificate.typed_reading import as_plain
 from fedveil.certificate.verify import CertificateRefused, countersign, verify_certificate
 from fedveil.core.errors import FedveilError
 from fedveil.core.signing import SigningKey
-from fedveil.studies.certify import certify_run, check_replayed
+from fedveil.studies.certify import certify_run
+from fedveil.studies.replayed_certificate import check_replayed
 
 KEY = SigningKey.generate()
 
@@ -106,6 +107,14 @@ def test_a_smaller_risk_is_refused_though_signed_with_the_right_key(path: Path, 
     assert "risk" in refusal(path)
 
 
+def test_a_smaller_rate_of_hits_is_refused_though_signed_with_the_right_key(path: Path, content: bytes) -> None:
+    table = json.loads(content)
+    at = ("certificate", "cells", 1, "spent", "risk", "rates", 1, 1)
+    assert value_at(table, (*at[:-1], 0)) == 0.01
+    path.write_bytes(signed_anew(changed(table, at, lambda value: value * 0.99), KEY))
+    assert "risk" in refusal(path)
+
+
 def test_a_composition_with_less_in_it_is_refused_though_signed_with_the_right_key(path: Path, content: bytes) -> None:
     table = json.loads(content)
     at = next(at for at in leaves(table) if at[-1] == "noise_multiplier")
@@ -138,6 +147,38 @@ def test_an_invented_composition_is_refused_beside_the_run(path: Path, content: 
     checked = verify_certificate(path, run=run_directory)  # it agrees with itself, and the files are the certified ones
     with pytest.raises(CertificateRefused, match="and the run gives"):
         check_replayed(checked, run_directory)
+
+
+def drop_caveats(table: Any) -> None:
+    table["certificate"]["cells"][1]["caveats"] = []
+
+
+def other_training(table: Any) -> None:
+    table["certificate"]["training"]["rounds_planned"] = 1
+
+
+def other_sites(table: Any) -> None:
+    table["certificate"]["sites"][0]["name"] = "elsewhere"
+
+
+def other_randomness(table: Any) -> None:
+    table["certificate"]["randomness"]["source"] = "seed"
+
+
+@pytest.mark.parametrize("change", [drop_caveats, other_training, other_sites, other_randomness])
+def test_what_the_run_says_otherwise_is_refused_beside_it(
+    path: Path, content: bytes, run_directory: Path, change: Any
+) -> None:
+    table = json.loads(content)
+    change(table)
+    path.write_bytes(signed_anew(table, KEY))
+    checked = verify_certificate(path, run=run_directory)
+    with pytest.raises(CertificateRefused):
+        check_replayed(checked, run_directory)
+
+
+def test_the_certificate_of_a_run_passes_beside_it(path: Path, run_directory: Path) -> None:
+    check_replayed(verify_certificate(path, run=run_directory), run_directory)
 
 
 def test_a_verdict_that_its_cells_do_not_give_is_refused(path: Path, content: bytes) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from certificates import SIGNATORY, small_run
 
-from fedveil.certificate.document import Basis, Certificate, NoticeKind, RandomnessSource
+from fedveil.certificate.document import Basis, Certificate, NoticeKind, RandomnessSource, SignedCertificate
 from fedveil.certificate.run_digests import digest_problem, digests_of_run
-from fedveil.certificate.verify import verify_certificate
+from fedveil.certificate.signatories import sign_certificate
+from fedveil.certificate.statements import certificate_verdict
+from fedveil.certificate.verify import CertificateRefused, verify_certificate, write_certificate
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
@@ -20,6 +23,7 @@ from fedveil.runs.account import account
 from fedveil.runs.run import run
 from fedveil.studies.audit import audit
 from fedveil.studies.certify import certify_run
+from fedveil.studies.replayed_certificate import check_replayed
 
 KEY = SigningKey.generate()
 
@@ -31,7 +35,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def made(directory: Path, **options: object) -> Certificate:
     written = certify_run(directory, KEY, signatory=SIGNATORY, **options)  # type: ignore[arg-type]
-    assert verify_certificate(written.path, key=KEY.public, run=directory).certificate == written.signed.certificate
+    checked = verify_certificate(written.path, key=KEY.public, run=directory)
+    check_replayed(checked, directory)
+    assert checked.certificate == written.signed.certificate
     return written.signed.certificate
 
 
@@ -102,6 +108,16 @@ def test_a_diverged_run_says_so_first_and_in_the_verdict_and_is_not_released(tmp
     assert certificate.verdict.startswith("Diverged: whoever sees")
     with pytest.raises(ArgumentError, match="diverged"):
         certify_run(directory, KEY, signatory=SIGNATORY, release=True)
+
+
+def test_a_seed_that_is_kept_quiet_is_refused_beside_the_run(tmp_path: Path) -> None:
+    directory = small_run(tmp_path / "run", seed=3)
+    silent = replace(made(directory), attention=())
+    silent = replace(silent, verdict=certificate_verdict(silent.cells, ()), signatories=silent.signatories[:1])
+    write_certificate(directory / "certificate.json", sign_certificate(SignedCertificate(silent, ()), KEY))
+    checked = verify_certificate(directory / "certificate.json", run=directory)
+    with pytest.raises(CertificateRefused, match="the run is seeded"):
+        check_replayed(checked, directory)
 
 
 def test_a_run_without_noise_promises_nothing(tmp_path: Path) -> None:

@@ -21,7 +21,10 @@ from fedveil.accounting.losses import Direction, Floats, Losses
 
 POINTS_PER_RATIO = 50
 """Grid points per standard deviation of one Y."""
-LARGEST_SUM = 1 << 23
+LARGEST_SUM = 1 << 22
+"""Points of the sum's grid; a coarser grid is pessimistic, no more."""
+LARGEST_RATIO = 16.0
+"""Of P/Q: Q against P falls with it, so there larger ones may count as this."""
 LEFT_OUT = 1e-16
 """Mass of each tail of a Y, and of the sum, that is charged as an infinite loss."""
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -29,35 +32,43 @@ _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 @lru_cache(maxsize=32)
 def allocated(steps: int, noise_multiplier: float, interval: float) -> Losses:
-    """The PLD of one round of `steps` steps; where the sum's grid would be out of proportion, that of a step known."""
-    plain = plain_gaussian(noise_multiplier, interval)
+    """The PLD of one round of `steps` steps. Each direction has its own grid of sums, fine where its loss is large."""
     spread = 1 / noise_multiplier
-    if steps == 1 or spread > 2.5:
-        return plain
-    cell = math.sqrt(math.expm1(spread**2)) / POINTS_PER_RATIO
-    masses, excess = _one_ratio(spread, cell)
+    if steps == 1 or spread > 2.5:  # with so little noise, that of a step that is known
+        return plain_gaussian(noise_multiplier, interval)
+    usual = math.sqrt(math.expm1(spread**2)) / POINTS_PER_RATIO
+    largest = math.exp(spread**2 / 2 - spread * float(ndtri(LEFT_OUT)))
+    remove = _one_way(steps, spread, max(usual, largest * steps / LARGEST_SUM), largest, interval)[0]
+    capped = min(largest, LARGEST_RATIO * steps)
+    deviations = math.sqrt(steps * math.expm1(spread**2))
+    smallest = max(steps - 6 * deviations, steps * math.exp(-(spread**2) / 2 - 5.5 * spread))
+    fine = max(min(usual, smallest / POINTS_PER_RATIO), capped * steps / LARGEST_SUM)
+    return Losses(remove, _one_way(steps, spread, fine, capped, interval)[1])
+
+
+def _one_way(steps: int, spread: float, cell: float, largest: float, interval: float) -> tuple[Direction, Direction]:
+    """Both directions from Y's on a grid of width `cell` up to `largest`; what lies beyond counts for P alone."""
+    masses, excess = _one_ratio(spread, cell, largest)
     length = steps * (len(masses) - 1) + 1
-    if length > LARGEST_SUM:
-        return plain
     size = fft.next_fast_len(length, real=True)
     sums = fft.irfft(fft.rfft(masses, size) ** steps, size)[:length]
     ratios: Floats = np.arange(length, dtype=np.float64) * (cell / steps)
     low, high = _window(masses, steps)
     # The rounding of the transform, over the window: its L2 norm is about 2⁻⁵²·log₂ N times those of its factors.
     error = 4 * 2.0**-52 * math.log2(size) * steps * float(np.linalg.norm(masses)) * math.sqrt(high - low)
-    kept, values = np.maximum(sums[low:high], 0.0), ratios[low:high]
-    return _on_losses(kept, values, interval, excess, error)
+    return _on_losses(np.maximum(sums[low:high], 0.0), ratios[low:high], interval, excess, error)
 
 
-def _one_ratio(spread: float, cell: float) -> tuple[Floats, float]:
+def _one_ratio(spread: float, cell: float, largest: float) -> tuple[Floats, float]:
     """Y = exp(N(−s²/2, s²)) split onto 0, d, 2d, …; what lies beyond stays at the end, its excess mean is returned."""
-    last = math.ceil(math.exp(spread**2 / 2 - spread * float(ndtri(LEFT_OUT))) / cell)
+    last = math.ceil(largest / cell)
     masses = np.zeros(last + 1)
-    first = min(16, last)
-    edges = np.arange(first + 1) * cell
     with np.errstate(divide="ignore"):
-        scores = (np.log(edges) + spread**2 / 2) / spread
-    inside, moments = np.diff(ndtr(scores)), np.diff(ndtr(scores - spread))
+        scores = (np.log(np.arange(last + 1) * cell) + spread**2 / 2) / spread
+    wide = np.diff(scores) > 0.25  # few, next to 0; there by differences, elsewhere by quadrature, exact in the tails
+    first = min(int(wide.sum()), last)
+    edges = np.arange(first + 1) * cell
+    inside, moments = np.diff(ndtr(scores[: first + 1])), np.diff(ndtr(scores[: first + 1] - spread))
     raised = np.clip((moments - edges[:-1] * inside) / cell, 0.0, inside)
     masses[:first] += inside - raised
     masses[1 : first + 1] += raised
@@ -91,7 +102,9 @@ def _window(masses: Floats, steps: int) -> tuple[int, int]:
     return math.floor(lower), min(math.ceil(upper), steps * (len(masses) - 1)) + 1
 
 
-def _on_losses(masses: Floats, ratios: Floats, interval: float, excess: float, error: float) -> Losses:
+def _on_losses(
+    masses: Floats, ratios: Floats, interval: float, excess: float, error: float
+) -> tuple[Direction, Direction]:
     """From Q's masses at ratios P/Q to losses on their grid, the mean of the ratio preserved once more."""
     if ratios[0] == 0:  # Q shows what P never does
         singular, masses, ratios = float(masses[0]), masses[1:], ratios[1:]
@@ -114,4 +127,4 @@ def _on_losses(masses: Floats, ratios: Floats, interval: float, excess: float, e
         without[::-1].copy(),
         max(1 - float(without.sum()), singular) + 2 * LEFT_OUT + error,
     )
-    return Losses(with_unit, bare)
+    return with_unit, bare

@@ -170,7 +170,7 @@ def certified_delta(parts: Composition, epsilon: float) -> float:
     noise = gaussian_only(parts)
     if noise is not None:
         return gaussian_delta(noise, epsilon)
-    delta = renyi.delta_at(_divergences(parts), epsilon)
+    delta = renyi.delta_at(divergences(parts), epsilon)
     for coarsening in COARSENINGS:
         whole = composed_pld(parts, coarsening)
         if whole is not None and delta < 100 * pld.FOURIER_ROUNDING * total_steps(parts):
@@ -354,10 +354,11 @@ def _size(step: Step, noise: float) -> tuple[float, float]:
 
 def renyi_epsilon(parts: Composition, delta: float) -> float:
     """ε at δ by Rényi divergences: an upper bound, usually looser than the PLD."""
-    return renyi.epsilon_at(_divergences(parts), delta)
+    return renyi.epsilon_at(divergences(parts), delta)
 
 
-def _divergences(parts: Composition) -> renyi.Orders:
+def divergences(parts: Composition) -> renyi.Orders:
+    """D_α of a composition at every order."""
     total = np.zeros_like(renyi.ORDERS)
     for term in parts:
         law = term.law or None

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
-from fedveil.accounting.compose import Composition, certified_delta, certify, gaussian_only
+from fedveil.accounting.compose import Composition, certify
+from fedveil.accounting.risk import risk_of
 from fedveil.certificate.document import RiskFigures
+from fedveil.core.risks import FALSE_ALARMS, Risk
 
 
-@lru_cache(maxsize=1024)
+def figures_of(risk: Risk) -> RiskFigures:
+    """A risk as a certificate states it."""
+    rates = tuple(zip(FALSE_ALARMS, risk.hits, strict=True))
+    return RiskFigures(risk.advantage, risk.right, rates, risk.mean)
+
+
 def risk_figures(parts: Composition) -> RiskFigures:
-    """What an attacker gets at most, from the trade-off of the composition and not from (ε, δ)."""
-    advantage = certified_delta(parts, 0.0)
-    noise = gaussian_only(parts) if parts else None
-    mean = None if noise is None else 1 / noise
-    return RiskFigures(advantage, 0.5 + advantage / 2, (), mean)
+    """The risk of a composition, from its trade-off and not from (ε, δ)."""
+    return figures_of(risk_of(parts))
 
 
 @dataclass(frozen=True)

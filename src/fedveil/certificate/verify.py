@@ -223,8 +223,7 @@ def _bound_problem(bound: CertifiedBound, delta: float) -> str | None:
         or understated(bound.risk.right_guess, now.risk.right_guess)
         or [rate for rate, _ in bound.risk.rates] != [rate for rate, _ in now.risk.rates]
         or any(understated(its, mine) for (_, its), (_, mine) in zip(bound.risk.rates, now.risk.rates, strict=True))
-        or (bound.risk.mean is None) != (now.risk.mean is None)
-        or understated(bound.risk.mean or 0.0, now.risk.mean or 0.0)
+        or (bound.risk.mean is not None and (now.risk.mean is None or understated(bound.risk.mean, now.risk.mean)))
     ):
         return "the stated risk is smaller than what its composition gives"
     return None

@@ -134,7 +134,7 @@ def countersign_command(file: Path, key_path: Path) -> None:
 def _replay(checked: Verification, run: Path) -> bool:
     """Hold the certificate to the run's ledger too; False where PyTorch, which methods are written in, is not here."""
     try:
-        from fedveil.studies.certify import check_replayed
+        from fedveil.studies.replayed_certificate import check_replayed
     except ImportError:
         return False
     check_replayed(checked, run)

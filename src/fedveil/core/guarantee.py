@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.risks import Risk
 from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
 
@@ -125,8 +126,9 @@ class Guarantee:
     `epsilon` is ∞ where nothing is promised, and `reason` then says why; for a finite one `reason` is empty.
     `accountant` names what certified it, `composition` says in words what was composed, `caveats` what it rests on.
     `together` is ε of all copies of a record, where several clients hold one and the cell speaks of one copy.
-    `composed` is what the accountant composed, in its own types, and `composed_together` the same for all copies: from
-    them alone ε can be computed again. A guarantee that was read back from a file has neither.
+    `risk` is what a finite ε leaves to an attacker, `risk_together` the same for all copies. `composed` is what the
+    accountant composed, in its own types, and `composed_together` the same for all copies: from them alone ε can be
+    computed again. A guarantee that was read back from a file has none of these three.
     """
 
     unit: Unit
@@ -140,6 +142,8 @@ class Guarantee:
     reason: str = ""
     secondary: tuple[Secondary, ...] = ()
     together: float | None = None
+    risk: Risk | None = None
+    risk_together: Risk | None = field(default=None, compare=False, repr=False)
     composed: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
     composed_together: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
@@ -197,6 +201,8 @@ class Guarantee:
             ]
         if self.together is not None:
             fields["epsilon_of_all_copies"] = plain_number(self.together)
+        if self.risk is not None:
+            fields["risk"] = self.risk.to_dict()
         return fields
 
     @staticmethod
@@ -220,6 +226,7 @@ class Guarantee:
                 for other in table.get("secondary", ())
             ),
             None if together is None else float(together),
+            Risk.from_dict(table["risk"]) if table.get("risk") is not None else None,
         )
 
 

@@ -102,9 +102,10 @@ class Population:
 class Sampling:
     """How one client's batches of a round were drawn, as far as it matters for privacy amplification.
 
-    `kind` is `poisson`, `without-replacement`, `partition` or `all` (every record in every step); `records` is N_i
-    and `batch` the declared B (for Poisson the expected one), so the rate is B/N_i. `cap` is the number of slots a
-    batch has; only a Poisson batch can overflow it. `uses` bounds how often one record can be drawn in the round.
+    `kind` is `poisson`, `without-replacement`, `partition`, `allocated` (each record in one step of the round, chosen
+    uniformly) or `all` (every record in every step); `records` is N_i and `batch` the declared B (for Poisson and
+    allocated batches the expected one), so the rate is B/N_i. `cap` is the number of slots a batch has; only these two
+    can overflow it. `uses` bounds how often one record can be drawn in the round.
     """
 
     kind: str

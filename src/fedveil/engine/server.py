@@ -100,6 +100,10 @@ class Tally:
     def add(self, upload: Upload) -> None:
         norms = group_norms(upload.update, self.layout)
         norm = float(lengths(upload.update))
+        if self.grid is not None and upload.cells is None:
+            raise ReceiptMismatch(
+                f"client {upload.client}: an upload without the integers that are to be added exactly"
+            )
         if math.isfinite(norm):
             self._plain += upload.update if self.grid is None or upload.cells is None else upload.cells
             self.update_norms.append(norm)

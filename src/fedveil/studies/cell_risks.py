@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from fedveil.accounting.table import Table
-from fedveil.certificate.bound_figures import risk_figures
 from fedveil.certificate.verify import verify_certificate
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Guarantee
@@ -22,13 +20,12 @@ MOST_NAMED = 200
 
 def risk_of_cell(cell: Guarantee) -> CellRisk:
     """Of all copies of a record together, because a person has one."""
-    parts = cell.composed if cell.together is None else cell.composed_together
-    known = cell.finite and parts is not None and math.isfinite(cell.together or 0.0)
+    risk = cell.risk if cell.together is None else cell.risk_together
     return CellRisk(
         cell.unit,
         cell.view,
         cell.relation,
-        risk_figures(parts).right_guess if known and parts is not None else None,
+        None if risk is None or not cell.finite else risk.right,
         averaged=any(caveat.kind.averages for caveat in cell.caveats),
         void=cell.void is not None,
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fedveil.accounting.compose import describe
 from fedveil.accounting.table import Table, like
-from fedveil.certificate.bound_figures import risk_figures
+from fedveil.certificate.bound_figures import figures_of, risk_figures
 from fedveil.certificate.document import (
     Basis,
     CertifiedBound,
@@ -31,7 +31,7 @@ def certified_bound(cell: Guarantee) -> CertifiedBound:
         return CertifiedBound(math.inf, cell.relation, cell.accountant, None, cell.composition, None, cell.reason)
     if cell.composed is None:
         raise FedveilError(f"{cell.name}: its composition is not known, so nobody could compute its ε again")
-    risk = risk_figures(cell.composed)
+    risk = risk_figures(cell.composed) if cell.risk is None else figures_of(cell.risk)
     return CertifiedBound(cell.epsilon, cell.relation, cell.accountant, cell.composed, cell.composition, risk, "")
 
 
@@ -77,7 +77,8 @@ def _all_copies(cell: Guarantee) -> CertifiedBound | None:
         why = "all copies of a record together are not bounded"
         return CertifiedBound(math.inf, cell.relation, "none", None, "none", None, why)
     parts = cell.composed_together
-    risk, described = risk_figures(parts), describe(parts)
+    risk = risk_figures(parts) if cell.risk_together is None else figures_of(cell.risk_together)
+    described = describe(parts)
     return CertifiedBound(cell.together, cell.relation, cell.accountant, parts, described, risk, "")
 
 

@@ -1,4 +1,4 @@
-"""A certificate of a run: everything that is stated about it, signed; and a run held to a certificate."""
+"""A certificate of a run: everything that is stated about it, signed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from fedveil.accounting.claims import claims
 from fedveil.accounting.context import Context
 from fedveil.accounting.plan import plan
-from fedveil.certificate.bound_figures import understated
 from fedveil.certificate.document import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -29,7 +28,7 @@ from fedveil.certificate.document import (
 from fedveil.certificate.run_digests import digests_of_run
 from fedveil.certificate.signatories import sign_certificate
 from fedveil.certificate.statements import certificate_verdict
-from fedveil.certificate.verify import CertificateRefused, Verification, WrittenCertificate, write_certificate
+from fedveil.certificate.verify import WrittenCertificate, write_certificate
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.signing import PublicKey, SigningKey
 from fedveil.mechanisms.noise import STD_CELLS
@@ -81,7 +80,7 @@ def certify_run(
         why = "; ".join(read.problems) or "what was promised is not known"
         raise FedveilError(f"{run}: what is guaranteed can't be checked, so nothing can be certified ({why})")
     path = read.files.directory / "certificate.json" if out is None else Path(out)
-    made = _certificate(read, context, release=release, justification=justification.strip(), days=days)
+    made = unsigned_certificate(read, context, release=release, justification=justification.strip(), days=days)
     people = [Signatory(signatory.strip(), key.public.hex, None), *_site_signatories(made, sites or {})]
     try:
         whole = Certificate(**{**vars(made), "signatories": tuple(people)})
@@ -91,7 +90,10 @@ def certify_run(
     return write_certificate(path, signed)
 
 
-def _certificate(read: Reading, context: Context, *, release: bool, justification: str, days: int) -> Certificate:
+def unsigned_certificate(
+    read: Reading, context: Context, *, release: bool, justification: str = "", days: int = DEFAULT_DAYS
+) -> Certificate:
+    """All that follows from the run itself; nobody stands for it yet."""
     attacks, failed_attacks = read_attacks(read.files)
     audits, failed_audits = read_audits(read.files)
     read.problems += [*failed_attacks, *failed_audits]
@@ -192,29 +194,3 @@ def _software(read: Reading) -> Software:
     trained = tuple((key, str(read.manifest[key])) for key in keys if key in read.manifest)
     names = ("fedveil", "dp-accounting", "numpy", "scipy", "cryptography")
     return Software(trained, (*((name, version(name)) for name in names), ("python", platform.python_version())))
-
-
-# A run held to a certificate
-
-
-def check_replayed(checked: Verification, run: str | Path) -> None:
-    """Replay the run's ledger, and refuse a certificate that states less than was promised or spent in it.
-
-    The digests say that the files are the certified ones; this says that the compositions follow from them.
-    """
-    read = read_run(Path(run))
-    if read.accountable is None or read.book is None:
-        raise CertificateRefused(checked.path, f"{run}: can't be accounted again ({'; '.join(read.problems)})")
-    promised, spent = plan(read.accountable), read.spent()
-    for cell in checked.certificate.cells:
-        stated = [(cell.promised, promised.of(cell.unit, cell.view))]
-        if spent is not None and cell.spent is not None:
-            stated.append((cell.spent, spent.of(cell.unit, cell.view)))
-        for bound, now in stated:
-            same = bound.relation is now.relation or not now.finite or now.epsilon == 0
-            if understated(bound.epsilon, now.epsilon) or not same:
-                raise CertificateRefused(
-                    checked.path,
-                    f"{cell.name}: ε = {bound.epsilon:.6g} ({bound.relation}) is stated, and the run gives"
-                    f" {now.epsilon:.6g} ({now.relation})",
-                )
