@@ -18,6 +18,8 @@ from fedveil.cli.audit import audit_command
 from fedveil.cli.certify import certify_command, countersign_command, key_command, verify_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
+from fedveil.cli.explain import explain_command
+from fedveil.cli.predict import predict_command
 from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.report import report_command
 from fedveil.cli.reproduce import reproduce_command
@@ -41,6 +43,8 @@ for command in (
     sweep_command,
     reproduce_command,
     show_command,
+    explain_command,
+    predict_command,
     account_command,
     calibrate_command,
     attack_command,

@@ -44,6 +44,7 @@ def account_command(
 ) -> None:
     """Print what a method, a spec or a run guarantees: of what, against whom."""
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
+    from fedveil.report.terminal.site_lines import site_lines
     from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve, draw_risk
 
     accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants, head=head)
@@ -62,7 +63,9 @@ def account_command(
     lines += table_lines("promised", promised.guarantees, promised.all_beside, risk)
     if spent is not None and accounted.per_client is not None:
         lines += table_lines("spent", spent.guarantees, spent.all_beside, risk)
-        lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
+        if accounted.sites is None:
+            lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
+    lines += site_lines(accounted.sites)
     if accounted.ledger is not None:
         lines.append(str(accounted.ledger))
     click.echo("\n".join(lines + claim_lines(accounted.claims)))

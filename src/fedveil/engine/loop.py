@@ -123,8 +123,9 @@ def rounds(
         check = ClosingCheck(layout, tally.grid if method.upload is None else None)
         starts = None if personal is None else personal.starts(broadcast.parameters, cohort)
         for upload in runtime.train(broadcast, cohort, taps, starts):
-            tally.add(upload)
-            check.add(upload)
+            weight = method.aggregate.weight(upload.client, population)
+            tally.add(upload, weight)
+            check.add(upload, weight)
             observations += upload.observations
             if personal is not None:
                 personal.keep(state.round, broadcast.parameters, upload)

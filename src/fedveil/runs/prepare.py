@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
-from fedveil.config.spec import DataSpec, Spec
+from fedveil.config.data_spec import DataSpec
+from fedveil.config.public_facts import divide, load_for
+from fedveil.config.site_settings import site_task
+from fedveil.config.spec import Source, Spec, read_settings, resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
-from fedveil.data.dataset import Dataset, load, official_split, strata
-from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
+from fedveil.data.dataset import Dataset
+from fedveil.data.partitions import Partition
+from fedveil.data.site_tables import SiteProgress
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -90,51 +97,73 @@ class Prepared:
         return initial_state(self.spec.method, self.layout.vector(self.model))
 
 
-def load_for(spec: DataSpec) -> Dataset:
-    """The named data set, split as the spec says."""
-    return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
+def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
+    """The spec on the data set that it names, or on records that were brought along, whose name it then carries."""
+    if dataset is None:
+        return resolve(source, overrides)
+    task = None
+    if dataset.sites:
+        rows = len(dataset.input_shape) == 1 and not dataset.tokens
+        task = site_task(len(dataset.sites), rows_of_numbers=rows)
+    return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task, dataset=dataset)
 
 
-def divide(spec: DataSpec, dataset: Dataset) -> Partition:
-    """Who holds which of the data set's records."""
-    if isinstance(spec.partition, NaturalSites):
-        partition = site_partition(dataset.sites, spec.test, spec.seed)
-        if spec.clients not in (0, len(partition.clients)):
-            raise FedveilError(
-                f"data.clients: the data set '{dataset.name}' has {len(partition.clients)} sites, not {spec.clients};"
-                " leave it out, or choose another partition"
-            )
-        return partition
-    return make_partition(
-        strata(dataset.train.labels, dataset.task),
-        strata(dataset.validation.labels, dataset.task),
-        spec.partition,
-        spec.clients,
-        spec.records if spec.records is not None else len(dataset.train) // spec.clients,
-        spec.test,
-        spec.seed,
-    )
+def files_of(source: Source, overrides: Mapping[str, Any] | None) -> DataSpec | None:
+    """The files that a source names, before anything else of it is looked at; None where it names none."""
+    data = read_settings(source, overrides).get("data")
+    if not isinstance(data, Mapping) or not (data.get("sites") or data.get("table")):
+        return None
+    return resolve({"method": "fedavg", "data": data}).data
 
 
-def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None = None) -> Prepared:
+def prepared_for(
+    source: Source,
+    overrides: Mapping[str, Any] | None,
+    dataset: Dataset | None,
+    progress: SiteProgress | None = None,
+) -> Prepared:
+    """`resolve_for` and `prepare`, with the records of files read once: their number may decide the settings."""
+    if dataset is not None:
+        return prepare(resolve_for(source, overrides, dataset), dataset)
+    records = files_of(source, overrides)
+    read = None if records is None else load_for(records, progress)
+    return prepare(resolve(source, overrides, dataset=read), read)
+
+
+def prepare(
+    spec: Spec,
+    dataset: Dataset | None = None,
+    *,
+    initial: int | None = None,
+    progress: SiteProgress | None = None,
+) -> Prepared:
     """Load, divide, build, and check that the method can run on this population.
 
-    `initial` is the seed of a run's network (`RunFiles.initial`), where there is a run already.
+    `initial` is the seed of a run's network (`RunFiles.initial`), where there is a run already. `progress` is told how
+    many rows of a table have been read.
     """
-    dataset = load_for(spec.data) if dataset is None else dataset
+    dataset = load_for(spec.data, progress) if dataset is None else dataset
+    objective = objective_for(dataset.task, spec.objective)
     partition = divide(spec.data, dataset)
     spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))
     sites = Sites.of(dataset.train, partition.clients, partition.names)
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
-    model = build(spec.model.name, dataset.input_shape, dataset.task.outputs, spec.model.options, seed=initial)
+    model = build(
+        spec.model.name,
+        dataset.input_shape,
+        dataset.task.outputs,
+        spec.model.options,
+        seed=initial,
+        tokens=dataset.tokens,
+    )
     _check_strict(spec)
     layers, copies = Layout.of(model).group_count, partition.max_copies
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
     spec, changes = _calibrated(spec, context)
     tests = partition.tests if spec.data.test else ()
-    job = Job(spec.method, model, sites, dataset.validation, streams, tests)
+    job = Job(spec.method, model, sites, dataset.validation, streams, tests, objective)
     return Prepared(spec, dataset, partition, job, initial, changes)
 
 

@@ -16,7 +16,7 @@ from fedveil.ledger.ledger_errors import LedgerBusy, LedgerChanged, LedgerUnusab
 from fedveil.report.model.run_facts import RunState, Status
 from fedveil.runs.book import Book, opened_ledger, read_book
 from fedveil.runs.files import RunFiles
-from fedveil.runs.manifest import NO_CONTEXT, read_context
+from fedveil.runs.manifest import NO_CONTEXT, read_context, read_objective
 from fedveil.runs.result import has_diverged
 
 UNKNOWN = (
@@ -53,7 +53,7 @@ class Reading:
     def diverged(self) -> bool:
         """Whether the last loss that is known is beyond all bounds."""
         losses = [event["loss"] for event in self.events if isinstance(event.get("loss"), int | float)]
-        return bool(losses) and has_diverged(losses[-1])
+        return bool(losses) and has_diverged(losses[-1], read_objective(self.manifest.get("objective")))
 
     @property
     def accountable(self) -> Context | None:

@@ -15,7 +15,7 @@ from fedveil.report.model.verdict_sentence import CellRisk
 SITE_VIEWS = (View.SERVER, View.RELEASED)
 """What a site asks first: what its coordinator, and what everybody can find out."""
 
-MOST_NAMED = 200
+MOST_SITE_ROWS = 200
 
 
 def risk_of_cell(cell: Guarantee) -> CellRisk:
@@ -34,7 +34,7 @@ def risk_of_cell(cell: Guarantee) -> CellRisk:
 def sites_of(table: Table) -> tuple[SiteFacts, ...]:
     """Each named site's own cells; simulated clients have no names."""
     population = table.context.population
-    if population.clients > MOST_NAMED:
+    if population.clients > MOST_SITE_ROWS:
         return ()
     facts = []
     for client, name in enumerate(population.names):

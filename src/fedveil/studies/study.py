@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedveil.config.spec import DataSpec, Spec
+from fedveil.config.data_spec import DataSpec
+from fedveil.config.spec import Spec
 from fedveil.core.atomic import write_whole
 from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
@@ -74,10 +75,9 @@ class Study:
         }
 
 
-def study_settings(overrides: Mapping[str, Any] | None, rounds: int | None, dataset: Dataset | None) -> dict[str, Any]:
+def study_settings(overrides: Mapping[str, Any] | None, rounds: int | None) -> dict[str, Any]:
     """The overrides that all cases share."""
-    settings = dict(overrides or {}) | ({} if rounds is None else {"stop.rounds": rounds})
-    return settings | ({} if dataset is None else {"data.name": dataset.name})
+    return dict(overrides or {}) | ({} if rounds is None else {"stop.rounds": rounds})
 
 
 def train_cases(

@@ -9,6 +9,7 @@ from fedveil.report.model.number_texts import delta_text
 from fedveil.report.model.run_facts import Options, Run
 from fedveil.report.page.first_screen import page_verdict
 from fedveil.report.page.markup import Markup, bullet_list, callout, join, paragraph, table, tag
+from fedveil.report.page.quality_section import main_fact
 
 YOURS = "For you to write: "
 """What no software knows."""
@@ -133,7 +134,8 @@ def _few(sentences: Sequence[str]) -> str:
 
 
 def _accuracy(run: Run) -> str:
-    return "Its accuracy is not known." if run.accuracy is None else f"Accuracy {run.accuracy:.1%}.".replace("%", " %")
+    figure, value = main_fact(run)
+    return f"{figure[0].upper()}{figure[1:]}: {value}."
 
 
 def _evidence(run: Run) -> str:

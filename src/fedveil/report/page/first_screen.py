@@ -22,6 +22,7 @@ from fedveil.report.page.guarantee_sentences import (
     uncovered_words,
 )
 from fedveil.report.page.markup import Markup, bullet_list, callout, join, paragraph, table, tag
+from fedveil.report.page.quality_section import main_fact, quality_warning
 
 ASKED = {Unit.RECORD: "… about one person's record?", Unit.CLIENT: "… about one whole client?"}
 """The columns of the short table; its rows are who wants to find something out."""
@@ -58,6 +59,9 @@ def first_warnings(run: Run) -> Markup:
             "Its last loss is beyond all bounds: the model is worse than any guess. What it cost is spent all the same."
         )
         callouts.append(callout("warn", "The training diverged", text))
+    useless = quality_warning(run)
+    if useless is not None:
+        callouts.append(useless)
     reasons = not_private(run)
     if reasons:
         callouts.append(callout("bad", "Not private", *reasons))
@@ -106,10 +110,10 @@ def verdict_section(run: Run) -> Markup:
 
 def _beside_the_verdict(run: Run) -> list[str]:
     model = f"{run.model}, {run.parameters:,} parameters" if run.parameters is not None else run.model
-    accuracy = "" if run.accuracy is None else f" Its accuracy is {run.accuracy:.1%}.".replace("%", " %")
+    figure, value = main_fact(run)
     trained = f"What was trained: a model ({model}) by {run.method} on {run.data}; {run.clients_words}."
     return [
-        f"{trained} {status_words(run.status)[1]}{accuracy}",
+        f"{trained} {status_words(run.status)[1]} Its {figure}: {value}.",
         *_not_kept(run),
         *_whole_client(run),
         *([f"Not covered by any number here: {_few(run.not_covered)}"] if run.not_covered else []),
