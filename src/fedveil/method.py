@@ -131,8 +131,8 @@ class Method:
         """Whether nothing but the plain sum of the clients' noisy gradients is used, for clients of so many records.
 
         One local step of plain SGD makes every update the same constant times the client's noisy sum. So no second
-        step, no other optimiser, no decay, no clipping, noise or compression after it, no model of one's own; and the
-        same declared batch for everybody, so that all sums have the same weight, noise and grid.
+        step, no other optimiser, no decay, no clipping, noise or compression after it, no weights, no model of one's
+        own; and the same declared batch for everybody, so that all sums have the same weight, noise and grid.
         """
         sizes = set(records)
         return (
@@ -151,9 +151,9 @@ class Method:
             and self.upload is None
             and self.server is None
             and self.compress is None
-            and self.aggregate.weights == "equal"
             and isinstance(self.local.optimiser, Sgd)
             and self.local.decay == 0
+            and self.aggregate.weights == "equal"
             and isinstance(self.personal, Shared | Identity)
         )
 

@@ -24,6 +24,7 @@ from fedveil.core.types import Charge, Population, Unit, View
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.method import Method
+from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import BatchSampler, FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Cohort, Everyone, FixedSize, PoissonCohort
 from fedveil.parts.compression import Share
@@ -279,6 +280,7 @@ def test_noises_of_one_step_add_up_only_where_nothing_but_their_sum_is_seen() ->
         replace(ONE_STEP, upload=Gaussian(clip=Clip(1.0), sigma=0.0, unit=Unit.CLIENT)),
         replace(ONE_STEP, server=Gaussian(clip=Clip(1.0), sigma=0.0, unit=Unit.CLIENT)),
         replace(ONE_STEP, personal=Interpolated()),
+        replace(ONE_STEP, aggregate=Aggregation(weights="records")),
         replace(ONE_STEP, cohort=PoissonCohort(0.1)),
         replace(ONE_STEP, batch=WithoutReplacement(100), example=rows),
     ):

@@ -32,10 +32,9 @@ class ClosingCheck:
 
     def add(self, upload: Upload, weight: float = 1.0) -> None:
         if self._grid is None or upload.cells is None:
-            points = usable(upload.update)[self._places]
+            points = weighted(usable(upload.update)[self._places], weight)
         else:
-            points = upload.cells[self._places] * self._grid
-        points = weighted(points, weight)
+            points = weighted(upload.cells[self._places] * self._grid, weight)
         self._total += points
         self._sizes += points.abs()
         if upload.report is not None:

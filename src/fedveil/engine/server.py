@@ -112,8 +112,9 @@ class Tally:
                 f"client {upload.client}: an upload without the integers that are to be added exactly"
             )
         if math.isfinite(norm):
-            exact = None if self.grid is None else upload.cells
-            self._plain += weighted(upload.update if exact is None else exact, weight)
+            self._plain += weighted(
+                upload.update if self.grid is None or upload.cells is None else upload.cells, weight
+            )
             self.update_norms.append(norm)
             self._layer_update_norms += norms
         else:  # a client whose training diverged contributes zero; the divisor stays what it is

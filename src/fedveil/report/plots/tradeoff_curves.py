@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def draw_attack_rates(
     axes.plot(false_positives, true_positives, label="the best attack at most")
     best, reached = risk.best, min(risk.best + risk.advantage, 1.0)
     axes.plot([best, best], [best, reached], color="0.4", linewidth=0.8)
-    label = f"advantage {100 * risk.advantage:.1f} %: right {100 * risk.right:.1f} times in 100"
+    advantage, right = (math.ceil(1000 * share - 1e-6) / 10 for share in (risk.advantage, risk.right))
+    label = f"advantage {advantage:.1f} %: right {right:.1f} times in 100"
     axes.plot([best], [reached], marker="o", linestyle="none", label=label)
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.legend(loc="lower right")

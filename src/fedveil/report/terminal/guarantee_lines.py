@@ -41,9 +41,9 @@ def _line(guarantee: Guarantee, shared: Sequence[Caveat]) -> str:
     else:
         own = [caveat for caveat in guarantee.caveats if caveat not in shared]
         value = f"ε = {epsilon_text(guarantee.epsilon)}"
-        if guarantee.risk is not None and guarantee.void is None:
-            value = f"{value:12} a guess is right ≤ {percent_up(guarantee.risk.right)}"
         parts = [caveat.text for caveat in own if caveat.kind.voids]
+        if guarantee.risk is not None and guarantee.void is None:
+            parts.append(f"a guess is right ≤ {percent_up(guarantee.risk.right)}")
         parts += [guarantee.composition, str(guarantee.relation), guarantee.accountant]
         parts += [caveat.text for caveat in own if not caveat.kind.voids]
     return f"  {guarantee.unit:7}× {guarantee.view:10} {value:12} {'; '.join(parts)}"
