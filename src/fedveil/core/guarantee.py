@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -69,6 +69,11 @@ class CaveatKind(StrEnum):
         return self in _UNCOVERED
 
     @property
+    def averages(self) -> bool:
+        """Whether an ε with such a caveat is a mean over who is drawn."""
+        return self in (CaveatKind.HIDDEN_DRAW, CaveatKind.MEAN_OF_DRAWS)
+
+    @property
     def spoils(self) -> bool:
         """Whether an ε must never be printed without such a caveat, not even on a short line."""
         return self in _SPOILING
@@ -121,7 +126,9 @@ class Guarantee:
     `epsilon` is ∞ where nothing is promised, and `reason` then says why; for a finite one `reason` is empty.
     `accountant` names what certified it, `composition` says in words what was composed, `caveats` what it rests on.
     `together` is ε of all copies of a record, where several clients hold one and the cell speaks of one copy.
-    `risk` is what a finite ε leaves to an attacker.
+    `risk` is what a finite ε leaves to an attacker, `risk_together` the same for all copies. `composed` is what the
+    accountant composed, in its own types, and `composed_together` the same for all copies: from them alone ε can be
+    computed again. A guarantee that was read back from a file has none of these three.
     """
 
     unit: Unit
@@ -136,6 +143,9 @@ class Guarantee:
     secondary: tuple[Secondary, ...] = ()
     together: float | None = None
     risk: Risk | None = None
+    risk_together: Risk | None = field(default=None, compare=False, repr=False)
+    composed: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
+    composed_together: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:

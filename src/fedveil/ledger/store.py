@@ -142,6 +142,11 @@ class Ledger:
         return self._heads[-1] if self._heads else GENESIS
 
     @property
+    def first_head(self) -> str | None:
+        """The head after the first entry, which holds random bytes; None where there is no chain, or nothing in it."""
+        return self._heads[0] if self._heads else None
+
+    @property
     def summary(self) -> LedgerSummary:
         if self._older:
             return LedgerSummary(len(self.rounds()), None)
