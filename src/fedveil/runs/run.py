@@ -165,7 +165,7 @@ def _train_rounds(
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
-        ledger.execute(closed.round, closed.receipts)
+        ledger.execute(closed.round, closed.receipts, closed.arrived)
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
         if personal is not None:
