@@ -5,9 +5,9 @@ A message is, in bytes:
     "FVL", the protocol's number | hash of the plan (32) | signature (64) | length of the header (4) | header | tensors
 
 The signature (Ed25519) covers who speaks (a coordinator or a site), the plan, and the header; the header has a digest
-(SHA-256) of the tensors. So sizes are checked before anything is copied, the signature before anything is parsed, and the
-digest before a tensor is made. There is no pickle. What can't be read is a `MessageUnreadable`, whatever is wrong with
-it.
+(SHA-256) of the tensors. So sizes are checked before anything is copied, the signature before anything is parsed, and
+the digest before a tensor is made. There is no pickle. What can't be read is a `MessageUnreadable`, whatever is wrong
+with it.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class RemoteSite:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a site did not do what it was asked, or what was wrong with its answer: a kind for code, a text for people."""
+    """Why a site did not do what it was asked, or what is wrong with its answer: a kind for code, a text for people."""
 
     kind: str
     text: str
