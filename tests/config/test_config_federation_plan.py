@@ -111,7 +111,7 @@ def test_the_network_is_the_one_that_the_plan_counts(plan: FederationPlan) -> No
 
 @pytest.mark.parametrize("method", ["private-records", "fed-cdp"])
 def test_reading_a_plan_opens_no_file_that_it_names(
-    plan: FederationPlan, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: FederationPlan, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A front door chooses settings from the records that a spec names: at a site, those would be anybody's files."""
 
@@ -128,9 +128,7 @@ def test_reading_a_plan_opens_no_file_that_it_names(
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_every_method_of_the_zoo_can_be_federated_or_says_why_not(
-    name: str, plan: FederationPlan
-) -> None:
+def test_every_method_of_the_zoo_can_be_federated_or_says_why_not(name: str, plan: FederationPlan) -> None:
     budget = {"delta": 1e-3, "epsilon": 8.0} if ZOO[name].settings.get("privacy", {}).get("calibrate") else {}
     schema, key = plan.schema, Ed25519PrivateKey.generate()
     large = [replace(site, records=500) for site in plan.sites]
