@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from fedveil.core.errors import FedveilError
     from fedveil.core.tasks import Classification, Regression
     from fedveil.data.dataset import Dataset, Examples, from_tensors, load, scaled_labels
+    from fedveil.data.own_sites import from_sites
+    from fedveil.data.schema_file import read_schema
     from fedveil.method import Method
     from fedveil.runs.account import account
     from fedveil.runs.result import Result
     from fedveil.runs.run import resume, run
     from fedveil.studies.attack import attack
     from fedveil.studies.audit import audit
+    from fedveil.studies.predict import load_model, predict
 
 # On some processors a matrix product rounds by where its result lies in memory, so a client's bits would depend on its
 # place among others. The library looks at this when it first multiplies; measured, it costs no time.
@@ -36,8 +39,12 @@ __all__ = [
     "account",
     "attack",
     "audit",
+    "from_sites",
     "from_tensors",
     "load",
+    "load_model",
+    "predict",
+    "read_schema",
     "resolve",
     "resume",
     "run",
@@ -48,8 +55,11 @@ _HOMES = {
     "core.errors": ("FedveilError",),
     "core.tasks": ("Classification", "Regression"),
     "data.dataset": ("Dataset", "Examples", "from_tensors", "load", "scaled_labels"),
+    "data.own_sites": ("from_sites",),
     "studies.attack": ("attack",),
     "studies.audit": ("audit",),
+    "studies.predict": ("load_model", "predict"),
+    "data.schema_file": ("read_schema",),
     "runs.account": ("account",),
     "runs.result": ("Result",),
     "runs.run": ("resume", "run"),

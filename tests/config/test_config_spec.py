@@ -13,6 +13,7 @@ import torch
 
 from fedveil.config.spec import DataSpec, EvaluationSpec, ModelSpec, Spec, resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.objectives import CrossEntropy, Huber, SquaredError
 from fedveil.core.parameters import Layout
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import SETS, task_of
@@ -380,3 +381,43 @@ def test_a_spec_with_noise_to_be_solved_for_comes_back_from_its_own_table() -> N
 def test_a_data_set_whose_name_is_no_plain_name_is_refused(name: str) -> None:
     with pytest.raises(FedveilError, match=r"data\.name: must be a plain name"):
         resolve("fedavg", {"data.name": name})
+
+
+# The objective
+
+
+def test_an_objective_survives_its_toml_file(tmp_path: Path) -> None:
+    for table, objective in (
+        ({"kind": "cross-entropy", "weights": [1, 2.5]}, CrossEntropy((1.0, 2.5))),
+        ({"kind": "huber", "width": 0.25}, Huber(0.25)),
+        ("squared", SquaredError()),
+    ):
+        spec = resolve("fedavg", {"objective": table})
+        assert spec.objective == objective
+        (tmp_path / "spec.toml").write_text(spec.to_toml(), encoding="utf-8")
+        assert resolve(tmp_path / "spec.toml") == spec
+    assert resolve("fedavg", {"objective.kind": "huber", "objective.width": 0.5}).objective == Huber(0.5)
+
+
+def test_a_spec_without_an_objective_is_written_as_before_there_were_any() -> None:
+    """Digests of specs hold runs and reproductions together."""
+    spec = resolve("fedavg")
+    assert spec.objective is None
+    assert "objective" not in spec.to_dict()
+    assert resolve("fedavg", {"objective": "none"}) == spec
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("hinge", "objective: kind must be one of cross-entropy, squared, huber, not 'hinge'"),
+        ({"kind": "cross-entropy", "weights": [1.0, -2.0]}, "objective.weights: must be a positive number"),
+        ({"kind": "cross-entropy", "weights": 3}, "objective.weights: expected a list of numbers, not 3"),
+        ({"kind": "cross-entropy", "weights": ["a"]}, "objective.weights: expected a number, not 'a'"),
+        ({"kind": "huber", "width": 0}, "objective.width: must be a positive number"),
+        ({"kind": "squared", "width": 1}, "objective: unknown key width"),
+    ],
+)
+def test_a_wrong_objective_is_refused_by_its_key(table: object, message: str) -> None:
+    with pytest.raises(FedveilError, match=message):
+        resolve("fedavg", {"objective": table})

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
@@ -71,12 +75,37 @@ def test_records_are_told_apart_by_their_fingerprint() -> None:
     assert from_tensors("a", one, one).fingerprint != from_tensors("a", one, other).fingerprint
 
 
-@pytest.mark.parametrize("name", ["inputs", "labels"])
-def test_arrays_that_are_no_tensors_are_refused_with_the_way_out(name: str) -> None:
-    values = {"inputs": torch.rand(6, 2), "labels": torch.arange(6) % 2}
-    examples = Examples(**values | {name: values[name].numpy()})
-    with pytest.raises(FedveilError, match=f"{name} must be a torch tensor, not ndarray; torch.as_tensor makes one"):
-        from_tensors("mine", examples, examples)
+@pytest.mark.parametrize("make", [tuple, list, lambda pair: Examples(*pair)])
+def test_arrays_are_taken_as_well_as_tensors(make: Callable[[list[Any]], Any]) -> None:
+    inputs, labels = np.arange(12.0).reshape(6, 2), np.arange(6, dtype=np.int32) % 2
+    data = from_tensors("mine", make([inputs, labels]), (inputs[:2].tolist(), [0, 1]))
+    assert torch.equal(data.train.inputs, torch.arange(12.0).view(6, 2))
+    assert (data.train.labels.dtype, data.train.labels.tolist()) == (torch.int64, [0, 1] * 3)
+
+
+def test_labels_of_arrays_may_be_the_names_of_the_classes() -> None:
+    pair = (np.zeros((3, 2)), np.array(["yes", "no", "yes"]))
+    assert from_tensors("mine", pair, pair, 2, class_names=("no", "yes")).train.labels.tolist() == [1, 0, 1]
+    with pytest.raises(FedveilError, match="labels are no numbers; name the classes"):
+        from_tensors("mine", pair, pair)
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"), [([1, 2, 1], "from 1 to 2, and no record has label 0"), ([0, 2, 0], "label 1")]
+)
+def test_classes_of_which_there_is_no_record_are_said_and_not_guessed(labels: list[int], problem: str) -> None:
+    part = Examples(torch.zeros(3, 2), torch.tensor(labels))
+    with pytest.raises(FedveilError, match=problem):
+        from_tensors("mine", part, part)
+    assert from_tensors("mine", part, part, 3).classes == 3
+
+
+def test_tokens_are_whole_numbers_and_stay_so() -> None:
+    part = Examples(torch.tensor([[3, 0, 7], [1, 1, 2]]), torch.tensor([0, 1]))
+    assert to_float(from_tensors("mine", part, part).train.inputs).dtype == torch.int64
+    negative = Examples(torch.tensor([[3, 0], [1, -1]]), torch.tensor([0, 1]))
+    with pytest.raises(FedveilError, match="example 1 holds a negative token"):
+        from_tensors("mine", negative, negative)
 
 
 YEARS = Regression(0.0, 80.0, "years")

@@ -17,7 +17,7 @@ def test_sites_in_order_hold_every_record_once() -> None:
 @pytest.mark.parametrize(
     ("names", "sizes", "message"),
     [
-        (("north", "north"), (3, 2), "there are 2 sites called 'north'"),
+        (("north", "north"), (3, 2), "there are 2 called 'north'"),
         (("north", "so/uth"), (3, 2), "must be a plain name"),
         (("north", ""), (3, 2), "must be a plain name"),
         (("north", "south"), (5, 0), "site 'south': holds no records to train on"),

@@ -67,4 +67,4 @@ def test_progress_names_the_site(tmp_path: Path) -> None:
     north = written(tmp_path / "north.csv", "age,sick\n0,1\n75,0\n")
     seen: list[tuple[str, int]] = []
     examples_by_site({"north": north}, SCHEMA, progress=lambda name, rows: seen.append((name, rows)))
-    assert seen == [("north", 2)]
+    assert seen == [("site 'north'", 2)]

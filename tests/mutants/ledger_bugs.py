@@ -7,7 +7,7 @@ from source_lines import LOOP, RECEIPTS, TESTS
 
 _DERIVED, _RUN, _STORE = "runs/derived_charges.py", "runs/run.py", "ledger/store.py"
 _CHARGE = "pay=lambda state, cohort: ledger.charge(state.round, cohort, charges(state.round, cohort, state.bound)),"
-_EXECUTE = "ledger.execute(closed.round, closed.receipts)"
+_EXECUTE = "ledger.execute(closed.round, closed.receipts, closed.arrived)"
 
 _OMITTED = (
     Patch(
@@ -18,7 +18,10 @@ _OMITTED = (
     Patch(
         _RUN,
         _EXECUTE,
-        "ledger.execute(closed.round, [one for one in closed.receipts if one.client in closed.cohort[1:]])",
+        (
+            "ledger.execute(closed.round, [one for one in closed.receipts if one.client in closed.cohort[1:]],"
+            " closed.arrived[1:])"
+        ),
     ),
 )
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import exact, sampler, twin
 from fedveil.native.exact import CELLS_PER_STD, KNOT, acceptance, decide
@@ -74,7 +75,7 @@ def test_a_shorter_row_is_the_beginning_of_a_longer_one() -> None:
 
 def test_a_stream_that_would_reach_its_own_proposals_is_refused() -> None:
     values = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1, MOST_DRAWS), (0, 0))
-    with pytest.raises(ValueError, match="draws from one stream"):
+    with pytest.raises(FedveilError, match="values from one stream"):
         Sampler(Streams.from_seed(0)).release(PURPOSE, [Address()], values, 1.0)
 
 

@@ -53,6 +53,10 @@ OTHERS_NOISE = Caveat(
     CaveatKind.OTHERS_NOISE,
     "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves",
 )
+ANSWERS = Caveat(
+    CaveatKind.ANSWERS,
+    "some of a cohort may not answer; whether and when a client does must not depend on its records",
+)
 LEAKED_BOUND = Caveat(
     CaveatKind.LEAKED_BOUND,
     "NOT private as it stands: the clipping bound is read from the clients' norms without noise, and ε leaves that out",
@@ -238,8 +242,9 @@ def _whole(declaration: Declaration, unit: Unit) -> Counted | Unprotected:
 
 
 def _noises(participation: Participation, view: View) -> int:
-    """How many clients' noises stand before a published sum; a peer knows its own."""
-    return (participation.size or 0) - (view is View.PEER)
+    """How many clients' noises surely stand before a published sum; a peer knows its own."""
+    surely = participation.size if participation.quorum is None else participation.quorum
+    return (surely or 0) - (view is View.PEER)
 
 
 def _summed(place: str, rounds: dict[Round, Participation], view: View) -> bool:
@@ -253,7 +258,8 @@ def _summed(place: str, rounds: dict[Round, Participation], view: View) -> bool:
         mine = [d for round in rounds for d in round.declarations if d.place == place]
         return all(d.adds_up for d in mine) and all(_noises(taking, view) > 4 for taking in rounds.values())
     sampled = any((taking.size or 0) < taking.clients for taking in rounds.values())
-    return place == "server" and sampled
+    complete = all(taking.quorum is None for taking in rounds.values())
+    return place == "server" and sampled and complete
 
 
 def _sampled_sum(declaration: Declaration, participation: Participation, view: View) -> tuple[Term, Relation]:
@@ -261,12 +267,15 @@ def _sampled_sum(declaration: Declaration, participation: Participation, view: V
 
     Replacing a client (or one record of it) leaves the number of noises as it is and moves the sum by at most 2S.
     Noise at the server is that of the sum already; of the clients' own, m independent ones add up to sqrt(m) times.
-    A peer that was not drawn knows that the m were drawn from K − 1.
+    A peer that was not drawn knows that the m were drawn from K − 1. Where some of the m may not answer, no more noises
+    than the quorum are counted, and the draw is taken as seen.
     """
     assert participation.size is not None
     gathered = _noises(participation, view) ** 0.5 if declaration.place == "upload" else 1.0
     others = participation.clients - (view is View.PEER)
     noise, share = total_multiplier(declaration) * gathered / 2, participation.size / max(others, 1)
+    if participation.quorum is not None:
+        share = 1.0
     step = Step("without-replacement", noise, share) if share < 1 else Step("gaussian", noise)
     return Term(((step, declaration.steps),)), Relation.REPLACE_ONE
 
@@ -288,6 +297,8 @@ def _server(
     (step, count), chance = steps[0], participation.chance
     if unit is Unit.RECORD:
         return Term(steps, chance or 1.0), Relation.ADD_OR_REMOVE
+    if chance is not None and participation.quorum is not None:
+        return Term(steps, chance), Relation.ADD_OR_REMOVE
     if chance is not None:
         return Term(((Step("poisson", step.noise_multiplier, chance), count),)), Relation.ADD_OR_REMOVE
     return Term(steps), Relation.ADD_OR_REMOVE

@@ -44,22 +44,33 @@ class Participation:
     """How clients come to take part in one round: `chance` p where hidden coins decide it, else None.
 
     `size` is the number m of a cohort whose size is fixed, of K; only views that see no single upload can use it.
+
+    `quorum`: some of a cohort may not answer, and no more than so many are sure to; None where all must. Who answers in
+    time does not depend on records (a caveat says so), but it may depend on who was drawn. So the draw and the answers
+    are taken as seen: given both, what a client's data change is what they change in the sum of those who answered.
+    That leaves `chance` as a bound on being in it (`pld.seen_draw`), and at least `quorum` noises where those of
+    clients add up. It rules out what needs more: an absent client takes its noise with it, and may change who else
+    comes, so neither Poisson subsampling of a sum nor sampling without replacement is claimed.
     """
 
     chance: float | None
     size: int | None
     clients: int
+    quorum: int | None = None
 
     @staticmethod
     def of(cohort: Cohort, crowd: Crowd) -> Participation:
         if isinstance(cohort, Everyone):
-            return Participation(None, None if crowd.limited else crowd.clients, crowd.clients)
-        if crowd.limited or cohort.most is not None:
-            return Participation(None, None, crowd.clients)
-        if isinstance(cohort, PoissonCohort):
+            size, chance = None if crowd.limited else crowd.clients, None
+        elif crowd.limited or cohort.most is not None:
+            size, chance = None, None
+        elif isinstance(cohort, PoissonCohort):
             chance = cohort.rate if cohort.rate < 1 else None
-            return Participation(chance, None if chance else crowd.clients, crowd.clients)
-        return Participation(None, cohort.size if isinstance(cohort, FixedSize) else None, crowd.clients)
+            size = None if chance else crowd.clients
+        else:
+            size, chance = cohort.size if isinstance(cohort, FixedSize) else None, None
+        all_must = cohort.quorum is None or (size is not None and cohort.quorum >= size)
+        return Participation(chance, size, crowd.clients, None if all_must else cohort.quorum)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fedveil.accounting.budget import crowd_of
 from fedveil.accounting.context import Context
 from fedveil.accounting.events import total_multiplier
+from fedveil.accounting.exposure import ANSWERS
 from fedveil.accounting.participation import Exposure, Round, Rounds
 from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, TUNING, Table
 from fedveil.core.errors import FedveilError
@@ -182,5 +183,6 @@ def _caveats(context: Context, condition: str) -> tuple[Caveat, ...]:
         PUBLIC_COUNTS,
         TUNING,
         NO_COPIES,
+        *((ANSWERS,) if context.method.cohort.quorum is not None else ()),
         *context.caveats,
     )

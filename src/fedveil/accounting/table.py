@@ -210,6 +210,16 @@ def exceeded(promised: Table, spent: Table) -> tuple[str, ...]:
     return tuple(cells)
 
 
+def releasable_cells(promised: Table, spent: Table) -> tuple[Guarantee, ...]:
+    """The guarantees that may be told to everybody: as promised.
+
+    What was spent tells how often clients were drawn. Only where repeated rounds cost more than the promise is the
+    larger number stated.
+    """
+    both = [(cell, like(cell, spent)) for cell in promised.guarantees]
+    return tuple(mine if mine.epsilon > cell.epsilon else cell for cell, mine in both)
+
+
 def like(promise: Guarantee, spent: Table) -> Guarantee:
     """What was spent in the cell of a promise, under the promise's relation.
 

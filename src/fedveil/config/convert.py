@@ -11,13 +11,14 @@ from typing import Any, TypeVar, get_args
 
 from cattrs import Converter, transform_error
 from cattrs.errors import ForbiddenExtraKeysError
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
 from fedveil.attacks.inversion import distances, invert, labels, regularisers, seeds
 from fedveil.config.merge import ABSENT
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
+from fedveil.core.objectives import Objective
 from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind
 from fedveil.mechanisms.clip import Bound
@@ -39,6 +40,7 @@ KINDS: tuple[UnionType, ...] = (
     PartitionKind,
     Compression,
     Personalisation,
+    Objective,
     seeds.Seed,
     distances.Distance,
     regularisers.Regulariser,
@@ -66,9 +68,11 @@ def structure(table: Any, kind: type[Declared], where: str) -> Declared:
         raise FedveilError("; ".join(_located(problem, where) for problem in problems)) from None
 
 
-def unstructure(value: Any) -> dict[str, Any]:
-    """The table of a dataclass; absent parts are the word "none", since TOML has no null."""
-    return _spell_out(_CONVERTER.unstructure(value))  # type: ignore[no-any-return]
+def unstructure(value: Any, kinds: UnionType | None = None) -> dict[str, Any]:
+    """The table of a dataclass, as one of its `kinds` where it has any; absent parts are the word "none", since TOML
+    has no null.
+    """
+    return _spell_out(_CONVERTER.unstructure(value, unstructure_as=kinds))  # type: ignore[no-any-return]
 
 
 def _spell_out(value: Any) -> Any:
@@ -112,13 +116,21 @@ def _make_converter() -> Converter:
         converter.register_structure_hook(choices, _word_of)
     converter.register_structure_hook_factory(is_dataclass, lambda kind: _table_hook(kind, converter))
     converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], lambda value, _: _expect_table(value))
+    converter.register_structure_hook_func(
+        lambda kind: kind == tuple[float, ...], lambda value, _: tuple(map(_number, _expect_list(value)))
+    )
     # In this order: a hook is made from the hooks of its fields.
     for number in (int, float):
         _friendly_none(converter, number | None, number)
     for kinds in KINDS:
+        for sampler in (
+            get_args(kinds) if kinds == Cohort else ()
+        ):  # a spec without a quorum is written as it always was
+            without_none = make_dict_unstructure_fn(sampler, converter, quorum=override(omit_if_default=True))
+            converter.register_unstructure_hook(sampler, without_none)
         configure_tagged_union(kinds, converter, tag_name="kind", tag_generator=lambda part: part.kind)
         _friendly_kind(converter, kinds)
-    for part in (Gaussian, Compression):
+    for part in (Gaussian, Compression, Objective):
         _friendly_none(converter, part | None, part)
     return converter
 
@@ -186,6 +198,10 @@ def _number(value: Any) -> float:
 
 def _expect_table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else _fail(value, "a table")
+
+
+def _expect_list(value: Any) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, list | tuple) else _fail(value, "a list of numbers")
 
 
 def _expect(value: Any, kind: type | tuple[type, ...], wanted: str) -> Any:

@@ -22,3 +22,13 @@ def with_all_sites(table: Mapping[str, Any], stated: Mapping[str, Any], task: Ma
     if "cohort" not in stated and table["cohort"].get("kind") == "fixed":
         changed["cohort"] = {"kind": "everyone"}
     return {**table, **changed}
+
+
+def site_task(clients: int, *, rows_of_numbers: bool) -> dict[str, Any]:
+    """What suits records of sites, where nothing else was said: all sites take part, a row gets a linear model."""
+    linear = {"model": {"name": "mlp", "options": {"hidden": []}}} if rows_of_numbers else {}
+    return {
+        "data": {"clients": clients, "records": ABSENT, "partition": {"kind": "sites"}},
+        "cohort": {"kind": "everyone"},
+        **linear,
+    }

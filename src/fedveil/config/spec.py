@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import tomli_w
 
@@ -17,6 +17,7 @@ from fedveil.config.site_settings import with_all_sites
 from fedveil.core.checks import FieldError, count, not_negative, one_of, plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
+from fedveil.core.objectives import Objective
 from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
 from fedveil.core.types import Population, Unit, View
 from fedveil.data.known_sets import task_of
@@ -125,10 +126,15 @@ class Spec:
     method: Method
     evaluation: EvaluationSpec = field(default_factory=EvaluationSpec)
     privacy: PrivacySpec = field(default_factory=PrivacySpec)
+    objective: Objective | None = None  # that of the data set's task
     seed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything spelt out, in the shape of the TOML file; noise that is yet to be solved for is left out."""
+        """Everything spelt out, in the shape of the TOML file.
+
+        Noise that is yet to be solved for is left out, and so is an objective that nobody asked for: it follows from
+        the records.
+        """
         method = unstructure(self.method)
         if self.privacy.calibrate:
             method |= {place: without(method[place], "sigma") for place in self.method.mechanisms}
@@ -139,6 +145,7 @@ class Spec:
             "model": unstructure(self.model),
             "evaluation": unstructure(self.evaluation),
             "privacy": unstructure(self.privacy),
+            **({} if self.objective is None else {"objective": unstructure(self.objective, Objective)}),
             **method,
         }
 
@@ -177,15 +184,20 @@ Source = str | Path | Mapping[str, Any] | Spec
 """What a spec is made from: a method's name, a TOML file, a table of settings, or another spec."""
 
 
-def resolve(source: Source = "fed-cdp", overrides: Mapping[str, Any] | None = None) -> Spec:
+def resolve(
+    source: Source = "fed-cdp",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    task: Mapping[str, Any] | None = None,
+) -> Spec:
     """A spec from a method's name, a TOML file, a table or another spec, with dotted `overrides` on top.
 
     What is not given is filled in, from the first of these that has it: the method, the task (the data set's settings
-    in the papers), plain FedAvg.
+    in the papers, or what suits records that were brought along), plain FedAvg.
     """
     if isinstance(source, Spec) and not overrides:
         return source
-    return _complete(read_settings(source, overrides))
+    return _complete(read_settings(source, overrides), task)
 
 
 def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -222,7 +234,7 @@ def _read(source: Source) -> dict[str, Any]:
         raise FedveilError(f"{path}: not a TOML file ({error})") from None
 
 
-def _complete(settings: dict[str, Any]) -> Spec:
+def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
     base = settings.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError(f"method: expected the name of a method, not {base!r}")
@@ -233,9 +245,10 @@ def _complete(settings: dict[str, Any]) -> Spec:
     whole = unstructure(named(base))
     data_table = settings.get("data", {})
     name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = task_of(str(name))
+    task = task_of(str(name)) if task is None else task
     own = _laid_over(task, whole, plain)
-    defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, "seed": None, **plain}
+    defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, **plain}
+    defaults |= {"objective": None, "seed": None}
     table = merge(merge(merge(defaults, task), own), ZOO[base].settings)
     here = ZOO[base].tasks.get(str(name), {})
     network = settings["model"].get("name") if isinstance(settings.get("model"), dict) else None
@@ -246,7 +259,7 @@ def _complete(settings: dict[str, Any]) -> Spec:
     table = merge(table, here)
     table = merge(table, {key: value for key, value in settings.items() if key != "method"})
     table = with_all_sites(table, settings, task)
-    known = ("data", "model", "evaluation", "privacy", "seed", *METHOD_KEYS)
+    known = ("data", "model", "evaluation", "privacy", "objective", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
             raise FedveilError(
@@ -262,6 +275,7 @@ def _complete(settings: dict[str, Any]) -> Spec:
         model=structure(table["model"], ModelSpec, "model"),
         evaluation=structure(table["evaluation"], EvaluationSpec, "evaluation"),
         privacy=privacy,
+        objective=structure(table["objective"], cast("type[Objective | None]", Objective | None), "objective"),
         method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
         seed=_seed(table["seed"]),
     )

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fedveil.core.errors import FedveilError
 
@@ -30,14 +31,21 @@ def private_opener(path: str, flags: int) -> int:
 
 def write_whole(path: Path, *parts: bytes | bytearray, private: bool = False) -> None:
     """Write a file and sync it to the disk; a reader (or a crash) sees the old one or the new one."""
+    with whole_file(path, private=private) as file:
+        for part in parts:
+            file.write(part)
+
+
+@contextmanager
+def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
+    """A file to write into, piece by piece, that takes its place when all was written; after an error it never does."""
     if not path.parent.is_dir():
         raise FedveilError(f"{path}: there is no directory {path.parent}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with disk_errors(path):
         try:
             with open(temporary, "wb", opener=private_opener if private else None) as file:
-                for part in parts:
-                    file.write(part)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

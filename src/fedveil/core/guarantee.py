@@ -48,6 +48,7 @@ class CaveatKind(StrEnum):
     HIDDEN_DRAW = "hidden-draw"  # ε holds over a draw that the view never sees
     PEER = "peer"  # by what a peer's cell is bounded
     OTHERS_NOISE = "others-noise"  # counts on the noise of other clients
+    ANSWERS = "answers"  # who answers in time is known, and must not depend on records
     GROUP = "group"  # a client hidden as the group of its records
     RENYI = "renyi"  # certified by Rényi divergences
 

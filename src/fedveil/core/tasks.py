@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from fedveil.core.checks import FieldError
 
@@ -52,3 +53,20 @@ class Regression:
 
 
 Task = Classification | Regression
+
+
+def task_record(task: Task) -> dict[str, Any]:
+    """A task, ready for JSON."""
+    if isinstance(task, Classification):
+        return {"kind": "classification", "class_names": list(task.class_names)}
+    return {"kind": "regression", "low": task.low, "high": task.high, "unit": task.unit}
+
+
+def read_task(record: Any) -> Task | None:
+    """The task that `task_record` wrote; None where it is missing (older runs) or not valid."""
+    try:
+        if record["kind"] == "classification":
+            return Classification(tuple(map(str, record["class_names"])))
+        return Regression(float(record["low"]), float(record["high"]), str(record["unit"]))
+    except (KeyError, TypeError, ValueError, FieldError):
+        return None

@@ -71,7 +71,7 @@ def numbers_of(cells: Cells, missing_texts: frozenset[str]) -> tuple[NDArray[np.
         cells = [None if cell is None else cell.strip() for cell in cells]  # ` -9` is missing where `-9` is
     absent = dict.fromkeys([*missing_texts, None], "nan")
     try:
-        readable = [absent.get(cell, cell) for cell in cells]
+        readable = cells if absent.keys().isdisjoint(cells) else [absent.get(cell, cell) for cell in cells]
         numbers = np.fromiter(map(float, readable), dtype=np.float64, count=len(cells))  # type: ignore[arg-type]
         if "_" in "".join(readable):  # type: ignore[arg-type]
             raise ValueError

@@ -21,31 +21,18 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.openness import Openness, features_caveats, validation_caveats
 from fedveil.core.tasks import Classification, Regression, Task
-from fedveil.data.dealing import Integers
+from fedveil.data.class_labels import class_indices
+from fedveil.data.examples import Examples as Examples
+from fedveil.data.examples import check_labels, check_tensors
+from fedveil.data.examples import to_float as to_float
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
+from fedveil.data.raw_records import raw_records
 from fedveil.data.schema import Schema
 from fedveil.data.site_records import SiteRecords, check_sites
 
 STRATA = 10
 """Equal parts of the public range of a number that stand for classes where records are dealt by label."""
-
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Inputs [N, …], uint8 for pictures (a quarter of the memory of floats) or float32, and labels [N].
-
-    A label is the index of a class (int64) or a number that the task's public range scales to [−1, 1] (float32).
-    """
-
-    inputs: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def pick(self, rows: slice | Integers | list[int]) -> Examples:
-        return Examples(self.inputs[rows], self.labels[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +67,11 @@ class Dataset:
         return len(self.class_names)
 
     @property
+    def tokens(self) -> bool:
+        """Whether records are whole numbers that an embedding looks up."""
+        return self.train.inputs.dtype == torch.int64
+
+    @property
     def caveats(self) -> tuple[Caveat, ...]:
         """What must be said with every guarantee on these records."""
         return features_caveats(self.features) + validation_caveats(self.validation_records)
@@ -95,26 +87,22 @@ class Dataset:
         return digest.hexdigest()
 
 
-def to_float(inputs: Tensor) -> Tensor:
-    """What a model is fed: pictures scaled to [0, 1] when a batch is made, numbers unchanged."""
-    return inputs.to(torch.float32) / 255 if inputs.dtype == torch.uint8 else inputs
-
-
 def from_tensors(
     name: str,
-    train: Examples,
-    validation: Examples,
+    train: Examples | tuple[object, object],
+    validation: Examples | tuple[object, object],
     classes: int | None = None,
     *,
     class_names: tuple[str, ...] = (),
     task: Task | None = None,
     description: str = "",
-    test: Examples | None = None,
+    test: Examples | tuple[object, object] | None = None,
     features: str = Openness.UNDECLARED,
     validation_records: str = Openness.UNDECLARED,
 ) -> Dataset:
-    """A checked data set from anyone's tensors; `classes` is counted from the labels if it isn't given.
+    """A checked data set from anyone's tensors, or pairs (inputs, labels) of arrays.
 
+    `classes` is counted from the labels if it isn't given. Labels of a pair may be names among `class_names`.
     `task` is given in place of `classes` and their names; without it labels are classes. For a `Regression` labels are
     float32 in [−1, 1]: `scaled_labels` makes them from numbers in their own unit.
     Declare `features="public"` where each record was scaled, imputed, selected and encoded with public constants alone,
@@ -124,30 +112,47 @@ def from_tensors(
     plain_name("name", name)
     one_of("features", features, tuple(map(str, Openness)))
     one_of("validation_records", validation_records, tuple(map(str, Openness)))
-    parts = {"train": train, "validation": validation} | ({"test": test} if test is not None else {})
+    given = {"train": train, "validation": validation} | ({"test": test} if test is not None else {})
+    names = task.class_names if isinstance(task, Classification) else class_names
+    parts = {part: _as_examples(f"data set '{name}', {part}", records, names) for part, records in given.items()}
+    first = parts["train"].inputs
     if task is not None and (classes is not None or class_names):
         raise FedveilError(f"data set '{name}': give a task, or classes and class_names, not both")
     for part, examples in parts.items():
-        _check_tensors(f"data set '{name}', {part}", examples, task)
-        if examples.inputs.shape[1:] != train.inputs.shape[1:] or examples.inputs.dtype != train.inputs.dtype:
+        check_tensors(f"data set '{name}', {part}", examples, task)
+        if examples.inputs.shape[1:] != first.shape[1:] or examples.inputs.dtype != first.dtype:
             raise FedveilError(f"data set '{name}', {part}: inputs are not of the same shape and type as in train")
     if task is None:
         labels = [examples.labels for examples in parts.values()]
         task = _classes(name, labels, classes, class_names, public=features == Openness.PUBLIC)
     for part, examples in parts.items():
-        _check_labels(f"data set '{name}', {part}", examples.labels, task)
-    train, validation = (Examples(part.inputs.contiguous(), part.labels.contiguous()) for part in (train, validation))
+        check_labels(f"data set '{name}', {part}", examples.labels, task)
+    plain = {part: Examples(one.inputs.contiguous(), one.labels.contiguous()) for part, one in parts.items()}
     return Dataset(
         name=name,
-        train=train,
-        validation=validation,
+        train=plain["train"],
+        validation=plain["validation"],
         task=task,
-        input_shape=tuple(train.inputs.shape[1:]),
+        input_shape=tuple(first.shape[1:]),
         description=description,
-        test=test,
+        test=plain.get("test"),
         features=Openness(features),
         validation_records=Openness(validation_records),
     )
+
+
+def _as_examples(where: str, records: object, class_names: tuple[str, ...]) -> Examples:
+    """Tensors as they are; of arrays, what a training takes: whole numbers or names as classes, others as numbers."""
+    if isinstance(records, Examples) and isinstance(records.inputs, Tensor) and isinstance(records.labels, Tensor):
+        return records
+    raw = raw_records(where, records)
+    if raw.labels.dtype.kind in "UO" and class_names:
+        return Examples(raw.inputs, class_indices(where, raw.labels, class_names))
+    try:
+        labels = torch.from_numpy(np.array(raw.labels.tolist()))
+    except TypeError:
+        raise FedveilError(f"{where}: labels are no numbers; name the classes, class_names=(…)") from None
+    return Examples(raw.inputs, labels.to(torch.float32 if labels.is_floating_point() else torch.int64))
 
 
 def scaled_labels(numbers: Tensor | NDArray[np.number[Any]] | Sequence[float], task: Regression) -> Tensor:
@@ -167,6 +172,11 @@ def strata(labels: Tensor, task: Task) -> Tensor:
     if isinstance(task, Classification):
         return labels
     return ((labels.double() + 1) / 2 * STRATA).long().clamp(0, STRATA - 1)
+
+
+def possible_labels(task: Task) -> Tensor:
+    """Every class; of a number, the two ends of its public range."""
+    return torch.arange(task.outputs) if isinstance(task, Classification) else torch.tensor([-1.0, 1.0])
 
 
 def official_split(dataset: Dataset) -> Dataset:
@@ -219,7 +229,7 @@ def _classes(
         raise FedveilError(
             f"data set '{name}': give the number of classes; counted from the labels, it would not be public"
         )
-    count = 1 + max(int(part.max()) for part in labels) if classes is None else classes
+    count = _counted(name, labels) if classes is None else classes
     if count < 2:
         raise FedveilError(f"data set '{name}': needs at least 2 classes, not {count}")
     if class_names and len(class_names) != count:
@@ -227,41 +237,14 @@ def _classes(
     return Classification(class_names or tuple(str(label) for label in range(count)))
 
 
-def _check_labels(where: str, labels: Tensor, task: Task) -> None:
-    if isinstance(task, Regression):
-        wrong = (~(labels.abs() <= 1)).nonzero()
-        if len(wrong):
-            raise FedveilError(
-                f"{where}: label {float(labels[wrong[0, 0]]):g}, expected -1 to 1; scaled_labels(numbers, task) scales"
-                f" numbers from {task.low:g} to {task.high:g}"
-            )
-        return
-    lowest, highest = int(labels.min()), int(labels.max())
-    if lowest < 0 or highest >= task.outputs:
-        wrong_label = lowest if lowest < 0 else highest
-        raise FedveilError(f"{where}: label {wrong_label}, expected 0 to {task.outputs - 1}")
-
-
-def _check_tensors(where: str, examples: Examples, task: Task | None) -> None:
-    inputs, labels = examples.inputs, examples.labels
-    parts: dict[str, object] = {"inputs": inputs, "labels": labels}
-    for name, values in parts.items():
-        if not isinstance(values, Tensor):
-            kind = type(values).__name__
-            raise FedveilError(f"{where}: {name} must be a torch tensor, not {kind}; torch.as_tensor makes one")
-    if inputs.dtype not in (torch.uint8, torch.float32):
-        raise FedveilError(f"{where}: inputs must be uint8 or float32, not {inputs.dtype}")
-    wanted = torch.float32 if isinstance(task, Regression) else torch.int64
-    if labels.dtype != wanted or labels.ndim != 1:
-        kind = str(wanted).removeprefix("torch.")
-        raise FedveilError(f"{where}: labels must be a vector of {kind}, not {labels.dtype} {tuple(labels.shape)}")
-    if inputs.ndim < 2:
-        raise FedveilError(f"{where}: inputs must be [examples, …], not {tuple(inputs.shape)}")
-    if len(inputs) != len(labels):
-        raise FedveilError(f"{where}: {len(inputs)} inputs but {len(labels)} labels")
-    if not len(labels):
-        raise FedveilError(f"{where}: is empty")
-    if inputs.dtype == torch.float32:
-        bad = ~torch.isfinite(inputs).flatten(1).all(dim=1)
-        if bad.any():
-            raise FedveilError(f"{where}: example {int(bad.nonzero()[0])} holds a value that is not a finite number")
+def _counted(name: str, labels: Sequence[Tensor]) -> int:
+    """How many classes labels name; a class of which there is no record at all would be a guess."""
+    different = sorted({label for part in labels for label in np.unique(part.numpy()).tolist()})
+    lowest, highest = different[0], different[-1]
+    if lowest >= 0 and len(different) <= highest:
+        gap = next(label for label in range(highest) if label not in different)
+        raise FedveilError(
+            f"data set '{name}': labels go from {lowest} to {highest}, and no record has label {gap}; give the number"
+            " of classes, or labels from 0 on"
+        )
+    return int(highest) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +14,10 @@ from fedveil.core.checks import FieldError, plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.data.cells import Cells, texts_of
 from fedveil.data.dealing import Integers
-from fedveil.data.encoding import RowProblem, TableEncoder
+from fedveil.data.encoding import EncodedBlock, RowProblem, TableEncoder
 from fedveil.data.growing_array import GrowingArray
 from fedveil.data.schema import Schema
-from fedveil.data.table_sources import BLOCK_ROWS, Block, check_columns, open_table
+from fedveil.data.table_sources import BLOCK_ROWS, Block, TableSource, check_columns, open_table
 
 Labels = Integers | NDArray[np.float32]
 
@@ -82,8 +82,7 @@ def read_table(
     dropped: list[Integers] = []
     missing, outside = Counter[str](), Counter[str]()
     rows = 0
-    for block in table.blocks(needed, block_rows):
-        encoded = encoder.encode(block.columns, block.rows, _raise_at(table.name, block))
+    for block, encoded in encoded_blocks(table, encoder, needed, block_rows):
         inputs.add(encoded.inputs)
         if encoded.labels is not None:
             labels.add(encoded.labels)
@@ -109,6 +108,14 @@ def read_table(
         missing=dict(missing),
         outside=dict(outside),
     )
+
+
+def encoded_blocks(
+    table: TableSource, encoder: TableEncoder, columns: Sequence[str], block_rows: int = BLOCK_ROWS
+) -> Iterator[tuple[Block, EncodedBlock]]:
+    """The blocks of a table, as they stand there and encoded. `columns` has those that the encoder needs."""
+    for block in table.blocks(columns, block_rows):
+        yield block, encoder.encode(block.columns, block.rows, _raise_at(table.name, block))
 
 
 def _raise_at(table: str, block: Block) -> Callable[[RowProblem], None]:

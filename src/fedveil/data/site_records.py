@@ -31,14 +31,23 @@ def sites_in_order(names: Sequence[str], train: Sequence[int], validation: Seque
     return tuple(sites)
 
 
+def check_site_names(names: Sequence[object]) -> None:
+    """Refuse names that no table can show, and those that stand twice."""
+    if not names:
+        raise FedveilError("sites: there are none")
+    for name in names:
+        if not isinstance(name, str):
+            raise FedveilError(f"sites: a name must be a text, not {name!r}")
+        plain_name("the name of a site", name)
+        if name != name.strip():
+            raise FedveilError(f"sites: the name {name!r} begins or ends with a space")
+        if names.count(name) > 1:
+            raise FedveilError(f"sites: there are {names.count(name)} called '{name}'")
+
+
 def check_sites(sites: Sequence[SiteRecords], train: int, validation: int) -> None:
     """Refuse names that no table can show or that stand twice, and rows that are missing, shared or out of order."""
-    names = [site.name for site in sites]
-    for name in names:
-        plain_name("a site's name", name)
-    for name in names:
-        if names.count(name) > 1:
-            raise FedveilError(f"sites: there are {names.count(name)} sites called '{name}'")
+    check_site_names([site.name for site in sites])
     for site in sites:
         if not len(site.train):
             raise FedveilError(f"site '{site.name}': holds no records to train on")

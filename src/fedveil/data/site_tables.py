@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.dataset import Examples
 from fedveil.data.encoded_table import EncodedTable, read_table
+from fedveil.data.examples import Examples
 from fedveil.data.schema import Schema
 
 SiteProgress = Callable[[str, int], None]
@@ -32,7 +32,7 @@ def examples_by_site(
     tables of their own, in which that column is not looked for. Tables are as for `read_table`.
     """
     if isinstance(source, Mapping):
-        return {name: _own_table(str(name), table, schema, progress) for name, table in source.items()}
+        return {name: own_table(f"site {name!r}", table, schema, progress) for name, table in source.items()}
     if not schema.site:
         raise FedveilError(
             "schema: site: is missing; name the column that says whose row it is, or give each site a table"
@@ -51,13 +51,14 @@ def examples_by_site(
     return {name: table_examples(whole.of_site(name)) for name in whole.site_names}
 
 
-def _own_table(name: str, source: object, schema: Schema, progress: SiteProgress | None) -> Examples:
+def own_table(where: str, source: object, schema: Schema, progress: SiteProgress | None = None) -> Examples:
+    """A table that is one site's alone; `where` is what it is called in messages."""
     try:
-        table = read_table(source, schema, sited=False, progress=progress and _for_table(name, progress))
+        table = read_table(source, schema, sited=False, progress=progress and _for_table(where, progress))
     except FedveilError as error:
-        raise FedveilError(f"site {name!r}: {error}") from None
+        raise FedveilError(f"{where}: {error}") from None
     if not len(table):
-        raise FedveilError(f"site {name!r}: {_called(source)}: the schema leaves no row of it")
+        raise FedveilError(f"{where}: {_called(source)}: the schema leaves no row of it")
     return table_examples(table)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, local_work
@@ -38,9 +39,9 @@ GENERAL_TILE = 16
 """Clients side by side on the general path: most of the gain, little waste on small cohorts."""
 
 
-def choose(model: nn.Module, input_shape: Sequence[int]) -> Gradients:
+def choose(model: nn.Module, input_shape: Sequence[int], objective: Objective = CROSS_ENTROPY) -> Gradients:
     """The fastest implementation that knows every part of the model."""
-    return Fused.build(model, tuple(input_shape)) or General(model)
+    return Fused.build(model, tuple(input_shape), objective) or General(model, objective)
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Engine:
     def __init__(self, job: Job, gradients: Gradients | None = None) -> None:
         self.job = job
         self._model = _arranged(job.model)
-        self.gradients = gradients or choose(job.model, job.sites.examples.inputs.shape[1:])
+        self.gradients = gradients or choose(job.model, job.sites.examples.inputs.shape[1:], job.objective)
         self._own_weights = own_weights(job.tests, len(job.validation))
         self._noise, self._memory = NoiseSource(job.streams), NoiseMemory()
 
@@ -178,7 +179,7 @@ class Engine:
         finally:
             self._model.train()
         labels = self.job.validation.labels[records]
-        return logits.argmax(dim=1) == labels, nn.functional.cross_entropy(logits.double(), labels, reduction="none")
+        return logits.argmax(dim=1) == labels, self.job.objective.losses(logits.double(), labels)
 
 
 def _arranged(model: nn.Module) -> nn.Module:

@@ -63,12 +63,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Upload:
-    """What one client sends back, and what the simulation records about it (`statistics` never leave a real site)."""
+    """What one client sends back, and what the simulation records about it.
+
+    `statistics`, `accuracy` and `observations` never leave a real site.
+    """
 
     client: int
     update: Tensor  # [P]
     receipts: tuple[Receipt, ...]  # its own, one for each mechanism that it executed
-    statistics: Statistics
+    statistics: Statistics | None
     cells: Tensor | None = None  # [P]: the update as integers on the grid of its noise, where updates are just added
     report: Tensor | None = None  # [width]: a noisy report of the update's norm, for a bound that follows the norms
     accuracy: float | None = None  # of the uploaded model on the client's own test set, where it has one

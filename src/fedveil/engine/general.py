@@ -8,6 +8,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.norms import lengths
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 
@@ -15,8 +16,9 @@ from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 class General:
     """Works for any module with no state of its own; slower than `Fused` for the layers that one knows."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, objective: Objective = CROSS_ENTROPY) -> None:
         self.layout = Layout.of(model)
+        self._objective = objective
         self._model = model.train()
         self._rest = {name: p.detach() for name, p in model.named_parameters() if not p.requires_grad}
         self._rest.update({name: b.detach() for name, b in model.named_buffers()})
@@ -25,8 +27,8 @@ class General:
         self._vectorised = vmap(vmap(one_example, in_dims=(None, 0, 0), randomness="different"), randomness="different")
 
     def _loss(self, parameters: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
-        logits = functional_call(self._model, {**parameters, **self._rest}, (record.unsqueeze(0),))
-        return nn.functional.cross_entropy(logits, label.unsqueeze(0))
+        outputs = functional_call(self._model, {**parameters, **self._rest}, (record.unsqueeze(0),))
+        return self._objective.losses(outputs, label.unsqueeze(0)).squeeze(0)
 
     def rows(self, parameters: Tensor, batch: Batch) -> Rows:
         gradients, losses = self._gradients(parameters, batch)

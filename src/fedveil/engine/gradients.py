@@ -27,7 +27,7 @@ class Batch:
     """B slots for each of K clients; `weights` is 1 where a record sits and 0 where a slot is padding."""
 
     inputs: Tensor  # [K, B, *input_shape], float32
-    labels: Tensor  # [K, B], int64
+    labels: Tensor  # [K, B], int64 classes or float32 numbers
     weights: Tensor  # [K, B], float32
     seeds: tuple[int, ...] | None = None  # one per client, for networks with random layers (dropout)
 
@@ -53,7 +53,7 @@ class Rows:
 
 
 class Gradients(Protocol):
-    """Gradients of each example's own cross-entropy loss (not of a mean), for many clients at once."""
+    """Gradients of each example's own loss (not of a mean) by the objective, for many clients at once."""
 
     layout: Layout
     random: bool  # the network has random layers, which want `Batch.seeds`

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from torch import Tensor, nn
 
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.data.dataset import Examples
@@ -24,6 +25,7 @@ class Job:
     validation: Examples
     streams: Streams
     tests: tuple[Tensor, ...] = ()
+    objective: Objective = CROSS_ENTROPY
 
     @cached_property
     def layout(self) -> Layout:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.engine.general import finite_rows, has_random_layers, sum_rows
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
@@ -14,8 +15,9 @@ from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 class Plain:
     """What the vectorised implementations are compared with."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, objective: Objective = CROSS_ENTROPY) -> None:
         self.layout = Layout.of(model)
+        self._objective = objective
         self._model = model.train()
         self.random = has_random_layers(model)
 
@@ -36,7 +38,7 @@ class Plain:
     def _gradient(self, parameters: Tensor, record: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             leaf = parameters.detach().clone().requires_grad_(True)
-            logits = functional_call(self._model, self.layout.split(leaf), (record.unsqueeze(0),))
-            loss = nn.functional.cross_entropy(logits, label.unsqueeze(0))
+            outputs = functional_call(self._model, self.layout.split(leaf), (record.unsqueeze(0),))
+            (loss,) = self._objective.losses(outputs, label.unsqueeze(0))
             (gradient,) = torch.autograd.grad(loss, leaf)
         return gradient, loss.detach()

@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -174,6 +175,11 @@ class Ledger:
         """All attempts at rounds, in order."""
         return list(self._read().rounds)
 
+    @property
+    def unfinished(self) -> LedgerRound | None:
+        """The attempt that was charged last, if what it did is not on record."""
+        return None if self._last is None or self._last.executed else self._last
+
     def charges(self) -> list[Charge]:
         """Everything that was paid for, also for attempts that were never published."""
         return [charge for entry in self.rounds() for charge in entry.charges]
@@ -214,11 +220,16 @@ class Ledger:
         self._attempts[round] += 1
         self._last = charged
 
-    def execute(self, round: int, receipts: Sequence[Receipt]) -> None:
-        """Write what the attempt that was charged last did, as it was executed."""
+    def execute(self, round: int, receipts: Sequence[Receipt], arrived: Sequence[int] | None = None) -> None:
+        """Write what the attempt that was charged last did, as it was executed, to all of its cohort or to `arrived`.
+
+        Who was charged and did not arrive stays charged.
+        """
         charged = self._last
+        if charged is not None and arrived is not None:
+            charged = replace(charged, absent=tuple(client for client in charged.cohort if client not in set(arrived)))
         pairs = sorted((receipt.client, receipt.did.place) for receipt in receipts)
-        wanted = [] if charged is None else sorted((each.client, each.declared.place) for each in charged.charges)
+        wanted = [] if charged is None else sorted((each.client, each.declared.place) for each in charged.due)
         if charged is None or charged.executed or charged.round != round or pairs != wanted:
             raise FedveilError(f"{self._path}: round {round} did something else than it was charged for")
         self._append(*execute_entry(charged, receipts, self._known))

@@ -40,10 +40,11 @@ def build(
     options: Mapping[str, Any] | None = None,
     *,
     seed: int,
+    tokens: bool = False,
 ) -> nn.Module:
     """The network called `name` (or `package.module:factory`), its initial weights drawn from `seed`.
 
-    The caller's random state is left as it was.
+    `tokens`: records are whole numbers, which an embedding looks up. The caller's random state is left as it was.
     """
     factory = find(name)
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in (options or {}).items()}
@@ -63,7 +64,7 @@ def build(
             raise
         except Exception as error:  # a user's factory can fail in any way
             raise FedveilError(f"model: {name} could not be built: {_cause(error)}") from error
-        check(model, input_shape, classes, name)  # the first call of a lazy layer draws its weights
+        check(model, input_shape, classes, name, tokens=tokens)  # the first call of a lazy layer draws its weights
     return model
 
 
@@ -99,7 +100,7 @@ def find(name: str) -> Factory:
     return factory  # type: ignore[no-any-return]
 
 
-def check(model: object, input_shape: Sequence[int], classes: int, name: str) -> None:
+def check(model: object, input_shape: Sequence[int], classes: int, name: str, *, tokens: bool = False) -> None:
     """Refuse networks whose per-example gradients have no meaning or that do not give logits."""
     if not isinstance(model, nn.Module):
         raise FedveilError(f"model: {name} made a {type(model).__name__}, not a torch.nn.Module")
@@ -122,16 +123,23 @@ def check(model: object, input_shape: Sequence[int], classes: int, name: str) ->
             )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise FedveilError(f"model: {name} has no trainable parameter")
-    _check_outputs(model, input_shape, classes, name)
-    _check_stateless(model, input_shape, name)
+    _check_outputs(model, _probes(3, input_shape, tokens), classes, name)
+    _check_stateless(model, _probes(2, input_shape, tokens), name)
     parts = fixed_part(model)
     if parts is not None:
-        _check_features(parts[0], input_shape, name)
+        _check_features(parts[0], _probes(3, input_shape, tokens), name)
 
 
-def _check_features(features: FixedFeatures, input_shape: Sequence[int], name: str) -> None:
+def _probes(count: int, input_shape: Sequence[int], tokens: bool) -> Tensor:
+    """Records that are nobody's: numbers between 0 and 1, or tokens that every vocabulary has."""
+    generator = torch.Generator().manual_seed(0)
+    if tokens:
+        return torch.randint(0, 2, (count, *input_shape), generator=generator)
+    return torch.rand(count, *input_shape, generator=generator)
+
+
+def _check_features(features: FixedFeatures, probe: Tensor, name: str) -> None:
     """Fixed features are computed for many records at once, so one must not change another beyond rounding."""
-    probe = torch.rand(3, *input_shape, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         together = features(probe)
         alone = torch.cat([features(probe[index : index + 1]) for index in range(len(probe))])
@@ -139,8 +147,7 @@ def _check_features(features: FixedFeatures, input_shape: Sequence[int], name: s
         raise FedveilError(f"model: {name} has fixed features that mix the records: one changes with the others")
 
 
-def _check_outputs(model: nn.Module, input_shape: Sequence[int], classes: int, name: str) -> None:
-    probe = torch.rand(3, *input_shape, generator=torch.Generator().manual_seed(0))
+def _check_outputs(model: nn.Module, probe: Tensor, classes: int, name: str) -> None:
     training = model.training
     model.eval()
     try:
@@ -148,8 +155,9 @@ def _check_outputs(model: nn.Module, input_shape: Sequence[int], classes: int, n
             together = model(probe)
             alone = [model(probe[index : index + 1]) for index in range(len(probe))]
     except Exception as error:  # a user's module can fail in any way
+        whole = "" if probe.is_floating_point() else " of whole numbers (tokens; plain numbers are float32)"
         raise FedveilError(
-            f"model: {name} does not take records of shape {list(input_shape)}: {_cause(error)}"
+            f"model: {name} does not take records{whole} of shape {list(probe.shape[1:])}: {_cause(error)}"
         ) from error
     finally:
         model.train(training)
@@ -165,10 +173,10 @@ def _check_outputs(model: nn.Module, input_shape: Sequence[int], classes: int, n
         raise FedveilError(f"model: {name} mixes the examples of a batch: an output changes with the other examples")
 
 
-def _check_stateless(model: nn.Module, input_shape: Sequence[int], name: str) -> None:
+def _check_stateless(model: nn.Module, probes: Tensor, name: str) -> None:
     """A network that remembers records would show them in the gradients of others, or in what is published."""
-    first, other = torch.rand(2, 1, *input_shape, generator=torch.Generator().manual_seed(1))
-    other = 3 * other - 1
+    first, other = probes[:1], probes[1:]
+    other = 3 * other - 1 if probes.is_floating_point() else 1 - other
     training, before = model.training, _state(model)
     outputs: list[object] = []
     try:

@@ -12,6 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import twin
 from fedveil.native.exact import decide
@@ -63,7 +64,7 @@ class Sampler:
         """
         size = values.shape[-1]
         if size >= MOST_DRAWS:
-            raise ValueError(f"{size} draws from one stream; it has {MOST_DRAWS}")
+            raise FedveilError(f"{size:,} values from one stream, which has {MOST_DRAWS:,}: the model is too large")
         if not len(addresses) or not size:
             return
         if self._way is Way.VECTOR:

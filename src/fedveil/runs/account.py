@@ -26,7 +26,7 @@ from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
 from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
-from fedveil.runs.prepare import Change, prepare
+from fedveil.runs.prepare import Change, prepare, resolve_for
 
 OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
 """The cell for which an account lists what each client has spent."""
@@ -90,8 +90,7 @@ def account(
         return _account_run(run, delta, secondary, head)
     if head is not None:
         raise ArgumentError("head", "is that of a run's ledger, and this is not a run")
-    settings = dict(overrides or {}) | ({} if dataset is None else {"data.name": dataset.name})
-    prepared = prepare(resolve(source, settings), dataset)
+    prepared = prepare(resolve_for(source, overrides, dataset), dataset)
     context = _at(prepared.context, delta)
     promise = plan(context, secondary=secondary)
     return Account(prepared.spec.base, prepared.spec, context, promise, None, claims(context), prepared.changes)

@@ -45,6 +45,11 @@ class RunFiles:
         return self.directory / "spec.toml"
 
     @property
+    def schema(self) -> Path:
+        """What the records were encoded with, where they are rows of a table."""
+        return self.directory / "schema.toml"
+
+    @property
     def manifest(self) -> Path:
         return self.directory / "run.json"
 
@@ -72,6 +77,11 @@ class RunFiles:
     @property
     def model(self) -> Path:
         return self.directory / "model.safetensors"
+
+    @property
+    def card(self) -> Path:
+        """What goes with the model: how to load it, what it takes, what is guaranteed; as `.md` for people."""
+        return self.directory / "model-card.json"
 
     @property
     def result(self) -> Path:
@@ -104,7 +114,9 @@ class RunFiles:
             if not self.checkpoints.is_dir() or any(self.checkpoints.iterdir()):
                 return
             entries = [entry for entry in self.directory.iterdir() if entry != self.checkpoints]
-            only_begun = all(entry in (self.spec, self.records_key) or entry.suffix == ".part" for entry in entries)
+            only_begun = all(
+                entry in (self.spec, self.schema, self.records_key) or entry.suffix == ".part" for entry in entries
+            )
             if only_begun and time.time() - self.checkpoints.stat().st_mtime >= seconds:
                 for entry in entries:
                     entry.unlink()
@@ -170,18 +182,26 @@ class RunFiles:
     def write_json(self, path: Path, content: Mapping[str, Any]) -> None:
         write_whole(path, (json.dumps(content, indent=2) + "\n").encode())
 
-    def write_result(self, table: Mapping[str, Any]) -> None:
-        """How the run ended, with a digest of that, so that a changed number is noticed."""
-        self.write_json(self.result, {**table, "digest": _table_digest(table)})
+    def write_ending(self, path: Path, table: Mapping[str, Any]) -> None:
+        """What is written when a run ends, with a digest of that, so that a changed number is noticed."""
+        self.write_json(path, {**table, "digest": _table_digest(table)})
 
-    def read_result(self) -> dict[str, Any]:
-        """What `write_result` was given; an error where it is something else. Older formats have no digest."""
-        table = self.read_json(self.result)
+    def read_ending(self, path: Path) -> dict[str, Any]:
+        """What `write_ending` was given; an error where it is something else. Older formats have no digest."""
+        table = self.read_json(path)
         digest = table.pop("digest", None)
         lacking = digest is None and self.format < FORMAT
         if not lacking and digest != _table_digest(table):
-            raise FedveilError(f"{self.result}: was changed after the run ended (its digest does not fit)")
+            raise FedveilError(f"{path}: was changed after the run ended (its digest does not fit)")
         return table
+
+    def write_result(self, table: Mapping[str, Any]) -> None:
+        """How the run ended."""
+        self.write_ending(self.result, table)
+
+    def read_result(self) -> dict[str, Any]:
+        """How the run ended."""
+        return self.read_ending(self.result)
 
     # Checkpoints
 

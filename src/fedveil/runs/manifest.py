@@ -16,10 +16,14 @@ from typing import Any
 import torch
 
 from fedveil.accounting.context import Context
+from fedveil.config.convert import unstructure
 from fedveil.config.spec import Spec
 from fedveil.core.guarantee import Caveat
+from fedveil.core.objectives import Objective
 from fedveil.core.openness import UNRECORDED
+from fedveil.core.tasks import task_record
 from fedveil.core.types import Population
+from fedveil.data.schema_file import schema_digest
 from fedveil.runs.files import FORMAT
 from fedveil.runs.prepare import Prepared
 from fedveil.runtimes.local import usable_cores
@@ -37,6 +41,9 @@ def manifest(prepared: Prepared) -> dict[str, Any]:
         "parameters": prepared.layout.size,
         "validation": len(prepared.dataset.validation),
         "data": prepared.dataset.description,
+        **({} if prepared.dataset.schema is None else {"schema": schema_digest(prepared.dataset.schema)}),
+        "task": task_record(prepared.dataset.task),
+        "objective": unstructure(prepared.job.objective, Objective),
         "terms": context_record(prepared.context),
     }
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
-from fedveil.config.spec import DataSpec, Spec
+from fedveil.config.site_settings import site_task
+from fedveil.config.spec import DataSpec, Source, Spec, resolve
 from fedveil.core.errors import FedveilError
+from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset, load, official_split, strata
@@ -90,6 +94,17 @@ class Prepared:
         return initial_state(self.spec.method, self.layout.vector(self.model))
 
 
+def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
+    """The spec on the data set that it names, or on records that were brought along, whose name it then carries."""
+    if dataset is None:
+        return resolve(source, overrides)
+    task = None
+    if dataset.sites:
+        rows = len(dataset.input_shape) == 1 and not dataset.tokens
+        task = site_task(len(dataset.sites), rows_of_numbers=rows)
+    return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task)
+
+
 def load_for(spec: DataSpec) -> Dataset:
     """The named data set, split as the spec says."""
     return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
@@ -122,19 +137,27 @@ def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None =
     `initial` is the seed of a run's network (`RunFiles.initial`), where there is a run already.
     """
     dataset = load_for(spec.data) if dataset is None else dataset
+    objective = objective_for(dataset.task, spec.objective)
     partition = divide(spec.data, dataset)
     spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))
     sites = Sites.of(dataset.train, partition.clients, partition.names)
     spec.method.check(sites.population)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
-    model = build(spec.model.name, dataset.input_shape, dataset.task.outputs, spec.model.options, seed=initial)
+    model = build(
+        spec.model.name,
+        dataset.input_shape,
+        dataset.task.outputs,
+        spec.model.options,
+        seed=initial,
+        tokens=dataset.tokens,
+    )
     _check_strict(spec)
     layers, copies = Layout.of(model).group_count, partition.max_copies
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
     spec, changes = _calibrated(spec, context)
     tests = partition.tests if spec.data.test else ()
-    job = Job(spec.method, model, sites, dataset.validation, streams, tests)
+    job = Job(spec.method, model, sites, dataset.validation, streams, tests, objective)
     return Prepared(spec, dataset, partition, job, initial, changes)
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.plan import plan, replay
-from fedveil.accounting.table import Table, exceeded
+from fedveil.accounting.table import Table, exceeded, releasable_cells
 from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import SETS
+from fedveil.data.schema_file import schema_toml
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.batched import Evaluation
@@ -36,7 +37,8 @@ from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import round_charges
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
-from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.model_card import write_model_card
+from fedveil.runs.prepare import Prepared, prepare, resolve_for
 from fedveil.runs.result import Result, has_diverged
 from fedveil.runtimes.local import on_this_machine
 
@@ -63,13 +65,14 @@ def run(
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
-    settings |= {} if dataset is None else {"data.name": dataset.name}  # those of a named data set are not for it
-    prepared = prepare(resolve(source, settings), dataset)
+    prepared = prepare(resolve_for(source, settings, dataset), dataset)
     training = (runtime or on_this_machine(workers, chunk))(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
     files.create()
     write_whole(files.spec, prepared.spec.to_toml().encode())
+    if prepared.dataset.schema is not None:  # it may hold what was read off private records
+        write_whole(files.schema, schema_toml(prepared.dataset.schema).encode(), private=True)
     write_whole(files.records_key, secrets.token_bytes(RECORDS_KEY_BYTES), private=True)
     files.write_json(files.manifest, manifest(prepared))
     return _train(prepared, files, training, reporter or SilentReporter(), admission)
@@ -165,7 +168,7 @@ def _train_rounds(
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
-        ledger.execute(closed.round, closed.receipts)
+        ledger.execute(closed.round, closed.receipts, closed.arrived)
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
         if personal is not None:
@@ -253,6 +256,7 @@ def _finish(
         ledger_head=ledger.head,
     )
     files.save_model(state.parameters, prepared.layout, prepared.model)
+    write_model_card(files, prepared, state.round, releasable_cells(promise, total))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result

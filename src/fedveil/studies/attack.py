@@ -37,7 +37,7 @@ from fedveil.engine.server import ServerState
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_attack
 from fedveil.runs.files import run_of
-from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.prepare import Prepared, prepare, resolve_for
 from fedveil.runtimes.local import count_workers, one_thread
 from fedveil.studies.attack_progress import AttackProgress
 
@@ -237,7 +237,7 @@ def opened(
             raise FedveilError(f"{source}: the run has published no model yet")
         return prepared, replace(state, round=min(state.round, prepared.spec.method.rounds - 1))
     settings = read_settings(source, overrides)
-    spec = _seeded(resolve(_with_defaults(settings, dataset)), seed)
+    spec = _seeded(resolve_for(_with_defaults(settings, dataset), None, dataset), seed)
     prepared = prepare(spec, dataset)
     return prepared, prepared.initial_state()
 
@@ -261,8 +261,10 @@ def _with_defaults(settings: Mapping[str, Any], dataset: Dataset | None) -> dict
 
 def scene_of(prepared: Prepared) -> AttackScene:
     """The engine, the records and the differentiable model, in one process."""
-    gradients = differentiable(prepared.model, prepared.dataset.input_shape)
-    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.classes)
+    if prepared.dataset.tokens:
+        raise FedveilError("data: records are tokens, and these attacks reconstruct numbers; they can't be attacked")
+    gradients = differentiable(prepared.model, prepared.dataset.input_shape, prepared.job.objective)
+    return AttackScene(Engine(prepared.job), gradients, prepared.dataset.task.outputs)
 
 
 def _bare(stolen: Stolen) -> list[str]:

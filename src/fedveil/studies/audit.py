@@ -16,8 +16,8 @@ from fedveil.attacks.audit.bounds import Coins, check_confidence, evidence
 from fedveil.attacks.audit.canaries import check_canaries
 from fedveil.attacks.audit.power import power_of
 from fedveil.attacks.audit.promise import Promise
-from fedveil.config.spec import Source, resolve
-from fedveil.core.errors import ArgumentError
+from fedveil.config.spec import Source
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Guarantee, Relation
 from fedveil.core.streams import Purpose
 from fedveil.core.types import Unit, View
@@ -29,7 +29,7 @@ from fedveil.parts.personal import Attention
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
-from fedveil.runs.prepare import Prepared, prepare
+from fedveil.runs.prepare import Prepared, prepare, resolve_for
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.audit_checks import all_checks, samples_of
 from fedveil.studies.audit_pair import TrialPair
@@ -79,14 +79,14 @@ def audit(
     make_runtime = runtime or on_this_machine(workers)
     check_confidence(confidence)
     settings = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
-    settings |= {} if dataset is None else {"data.name": dataset.name}
     run = run_of(source, overrides)
     if run is not None:
         run.check()
         if dataset is not None:
             check_records(run, dataset)
-    spec = resolve(source if run is None else run.spec, settings)
-    prepared = prepare(spec, dataset)
+    prepared = prepare(resolve_for(source if run is None else run.spec, settings, dataset), dataset)
+    if prepared.dataset.tokens:
+        raise FedveilError("data: records are tokens, and a canary is made of numbers; they can't be audited")
     method = prepared.spec.method
     if rounds is None:
         rounds = min(AUDIT_ROUNDS, method.rounds, method.cohort.most or AUDIT_ROUNDS)

@@ -25,6 +25,7 @@ from fedveil.attacks.audit.watching_models import ClientInModels, RecordInModels
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Receipt, Unit, View
+from fedveil.data.dataset import possible_labels
 from fedveil.engine import loop
 from fedveil.engine.batched import Engine
 from fedveil.engine.gradients import Gradients
@@ -76,7 +77,7 @@ class Trial:
                 gradients,
                 first,
                 prepared.dataset.input_shape,
-                prepared.dataset.classes,
+                possible_labels(prepared.dataset.task),
                 example_factors(prepared.spec.method, 0)[0],
                 count=len(clients) if real else 1,
                 replaced=replaced,
@@ -262,7 +263,8 @@ def _random_model(prepared: Prepared, generator: np.random.Generator) -> Tensor:
     """The network of the spec with other initial weights."""
     spec, dataset = prepared.spec.model, prepared.dataset
     seed = int(generator.integers(2**63))
-    model = build(spec.name, dataset.input_shape, dataset.task.outputs, spec.options, seed=seed)
+    outputs, tokens = dataset.task.outputs, dataset.tokens
+    model = build(spec.name, dataset.input_shape, outputs, spec.options, seed=seed, tokens=tokens)
     return Layout.of(model).vector(model)
 
 

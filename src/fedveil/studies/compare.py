@@ -19,6 +19,7 @@ from fedveil.data.dataset import Dataset
 from fedveil.report.model.number_texts import deltas_text
 from fedveil.report.plots.comparison import draw_comparison
 from fedveil.report.terminal.run_tables import comparison_table
+from fedveil.runs.prepare import resolve_for
 from fedveil.studies.repeated_runs import chosen_cells, first_finite, mean_over_runs
 from fedveil.studies.series import Follower, differences
 from fedveil.studies.study import Case, Study, TrainedCase, study_settings, train_cases, write_tables
@@ -45,8 +46,8 @@ def compare(
     With the same `out` it goes on where it was stopped. The drawn ε is that of `unit` × `view`; where neither is given,
     of the first finite one of record × server and client × released, for each method.
     """
-    settings = study_settings(overrides, rounds, dataset)
-    specs = {name: _resolve(name, source, settings) for name, source in _named(sources).items()}
+    settings = study_settings(overrides, rounds)
+    specs = {name: _resolve(name, source, settings, dataset) for name, source in _named(sources).items()}
     notes, cells = _check_task(specs), chosen_cells(unit, view)
     trained, failed = train_cases(
         "comparison",
@@ -77,11 +78,11 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
     return dict(zip(names, sources, strict=True))
 
 
-def _resolve(name: str, source: str | Path, settings: Mapping[str, Any]) -> Spec:
+def _resolve(name: str, source: str | Path, settings: Mapping[str, Any], dataset: Dataset | None) -> Spec:
     """A setting may suit one method and not another: say which one, and what to do."""
     resolve(source)
     try:
-        return resolve(source, settings)
+        return resolve_for(source, settings, dataset)
     except FedveilError as error:
         raise FedveilError(f"{error} ({name} with these settings; for one method's own write a spec file)") from None
 

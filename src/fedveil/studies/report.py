@@ -14,7 +14,7 @@ from typing import Any
 from fedveil.accounting.claims import claims
 from fedveil.accounting.context import Context
 from fedveil.accounting.plan import plan, replay
-from fedveil.accounting.table import Table, like
+from fedveil.accounting.table import Table, releasable_cells
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
@@ -173,8 +173,7 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
     measured = not any(caveat.kind is CaveatKind.PRIVATE_EVALUATION for caveat in private)
     shown = PUBLIC_EVENTS + (MEASURED if measured else ())
     if promise is not None and table is not None:
-        both = [(cell, like(cell, table)) for cell in promise.guarantees]
-        cells = tuple(mine if mine.epsilon > cell.epsilon else cell for cell, mine in both)
+        cells = releasable_cells(promise, table)
     spec = run.spec
     if run.seeded:
         spec = replace(read.spec, seed=None).to_toml()

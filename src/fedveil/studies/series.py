@@ -154,7 +154,8 @@ def _check_series(directory: Path, about: dict[str, Any], kind: str, planned: Se
 def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
     """A run is what its own spec says; one that was made with other settings is never continued or shown.
 
-    A run that is to be calibrated was written down with the noise that was found for it.
+    A run that is to be calibrated was written down with the noise that was found for it, and one on the sites of a
+    table with their number.
     """
     files = RunFiles(path)
     if not files.manifest.is_file():
@@ -163,6 +164,7 @@ def check_begun(path: Path, wanted: Spec, remedy: str) -> None:
     solved: tuple[str, ...] = ()
     if wanted.privacy.calibrate and files.read_json(files.manifest).get("calibrated"):
         solved = ("privacy.calibrate", *(f"{place}.sigma" for place in PLACES))
+    solved += () if wanted.data.clients else ("data.clients",)  # sites of a table are counted when it is read
     differing = [one for one in differences(stored.to_dict(), wanted.to_dict()) if one.key not in solved]
     if differing:
         raise ArgumentError(

@@ -74,10 +74,9 @@ class Study:
         }
 
 
-def study_settings(overrides: Mapping[str, Any] | None, rounds: int | None, dataset: Dataset | None) -> dict[str, Any]:
+def study_settings(overrides: Mapping[str, Any] | None, rounds: int | None) -> dict[str, Any]:
     """The overrides that all cases share."""
-    settings = dict(overrides or {}) | ({} if rounds is None else {"stop.rounds": rounds})
-    return settings | ({} if dataset is None else {"data.name": dataset.name})
+    return dict(overrides or {}) | ({} if rounds is None else {"stop.rounds": rounds})
 
 
 def train_cases(

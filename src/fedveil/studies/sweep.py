@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.config.merge import parse_value
-from fedveil.config.spec import Spec, resolve
+from fedveil.config.spec import Spec
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError
 from fedveil.core.guarantee import SEEDED, cell_name
@@ -21,6 +21,7 @@ from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
 from fedveil.report.plots.sweep_grid import draw_sweep
 from fedveil.report.terminal.run_tables import sweep_table
+from fedveil.runs.prepare import resolve_for
 from fedveil.studies.repeated_runs import chosen_cells
 from fedveil.studies.series import Follower, check_size, count_seeds
 from fedveil.studies.study import Case, Study, study_settings, train_cases, write_tables
@@ -78,13 +79,15 @@ def sweep(
 
     The runs are seeded so that a sweep can be repeated, and are therefore not private; the table says so.
     """
-    settings = study_settings(overrides, rounds, dataset)
+    settings = study_settings(overrides, rounds)
     _check_axes(axes, settings)
     repeated, cells = count_seeds(seeds), chosen_cells(unit, view)
     check_size(prod(len(axis.values) for axis in axes) * len(repeated), workers)
     keys = [axis.key for axis in axes]
     points = [dict(zip(keys, values, strict=True)) for values in product(*(axis.values for axis in axes))]
-    cases = [Case(point_name(point), {"point": point}, resolve(source, settings | point)) for point in points]
+    cases = [
+        Case(point_name(point), {"point": point}, resolve_for(source, settings | point, dataset)) for point in points
+    ]
     directory = Path(out)
     trained, failed = train_cases(
         "sweep",

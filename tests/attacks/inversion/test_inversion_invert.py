@@ -11,7 +11,7 @@ from attack_scene import first_model, make_scene, small
 from fedveil.attacks.inversion.invert import PRESETS, Inversion, Reconstruction, invert
 from fedveil.attacks.inversion.labels import Known
 from fedveil.attacks.inversion.metrics import Score, Successes, scores, summarise_scores
-from fedveil.attacks.inversion.minimise import UPDATES, Minima, Objective, Watch, nobody
+from fedveil.attacks.inversion.minimise import UPDATES, Minima, Mismatch, Watch, nobody
 from fedveil.attacks.inversion.victims import Stolen, Truth, steal
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import View
@@ -132,7 +132,7 @@ class SecondTry:
     truth: torch.Tensor
     tries: list[int]
 
-    def minimise(self, objective: Objective, start: torch.Tensor, iterations: int, watch: Watch = nobody) -> Minima:
+    def minimise(self, objective: Mismatch, start: torch.Tensor, iterations: int, watch: Watch = nobody) -> Minima:
         self.tries.append(len(start))
         everyone, second = torch.arange(len(start)), len(self.tries) > 1
         points = self.truth.flatten(1).to(start.dtype) if second else start

@@ -57,14 +57,14 @@ def craft(
     gradients: Gradients,
     parameters: Tensor,
     input_shape: tuple[int, ...],
-    classes: int,
+    labels: Tensor,
     factors: Factors | None,
     *,
     count: int,
     replaced: bool,
     generator: np.random.Generator,
 ) -> Records:
-    """`count` canary records for a model at `parameters`.
+    """`count` canary records for a model at `parameters`, with some of the `labels`.
 
     One canary is the best of a pool: the longest clipped gradient or, for `replaced`, the two that are farthest apart.
     Several are drawn afresh in the manner of the best, so that each has a direction of its own, and get the label that
@@ -75,7 +75,7 @@ def craft(
     size = np.repeat(scales, POOL * LABELS)
     inputs = np.repeat(generator.standard_normal((len(scales) * POOL, *input_shape)), LABELS, axis=0)
     inputs *= size.reshape(-1, *[1] * len(input_shape))
-    pool = Examples(_tensor(inputs), torch.from_numpy(generator.integers(classes, size=len(size))))
+    pool = Examples(_tensor(inputs), labels[torch.from_numpy(generator.integers(len(labels), size=len(size)))])
     rows = clipped_gradients(gradients, parameters, pool, factors).double()
     if replaced:
         distances = torch.cdist(rows, rows)
@@ -83,29 +83,29 @@ def craft(
     else:
         best = other = int(rows.norm(dim=-1).argmax())
     if count == 1:
-        return Records(pool.pick([best]), pool.pick([other]) if replaced else voids(1, input_shape))
+        return Records(pool.pick([best]), pool.pick([other]) if replaced else voids(1, input_shape, labels.dtype))
 
     def afresh() -> Examples:
         inputs = _tensor(size[best] * generator.standard_normal((count, *input_shape)))
-        return _unforeseen(gradients, parameters, inputs, classes, factors)
+        return _unforeseen(gradients, parameters, inputs, labels, factors)
 
-    return Records(afresh(), afresh() if replaced else voids(count, input_shape))
+    return Records(afresh(), afresh() if replaced else voids(count, input_shape, labels.dtype))
 
 
 def _unforeseen(
-    gradients: Gradients, parameters: Tensor, inputs: Tensor, classes: int, factors: Factors | None
+    gradients: Gradients, parameters: Tensor, inputs: Tensor, labels: Tensor, factors: Factors | None
 ) -> Examples:
     """Each input with the label that gives it the longest clipped gradient."""
     lengths = []
-    for label in range(classes):
-        labelled = Examples(inputs, torch.full((len(inputs),), label))
+    for label in labels:
+        labelled = Examples(inputs, label.expand(len(inputs)))
         lengths.append(clipped_lengths(gradients, parameters, labelled, factors))
-    return Examples(inputs, torch.stack(lengths).argmax(dim=0))
+    return Examples(inputs, labels[torch.stack(lengths).argmax(dim=0)])
 
 
-def voids(count: int, input_shape: tuple[int, ...]) -> Examples:
+def voids(count: int, input_shape: tuple[int, ...], labels: torch.dtype) -> Examples:
     """Records that contribute zero."""
-    return Examples(torch.full((count, *input_shape), torch.nan), torch.zeros(count, dtype=torch.int64))
+    return Examples(torch.full((count, *input_shape), torch.nan), torch.zeros(count, dtype=labels))
 
 
 @torch.no_grad()
@@ -160,8 +160,8 @@ def place_records(sites: Sites, records: Records, clients: tuple[int, ...], coin
     With `real` all other records stay; without, those of all clients are voids, which an adversary who knows them
     could subtract anyway. Where there is one canary for all clients, each holds that one.
     """
-    shape = tuple(sites.examples.inputs.shape[1:])
-    base = _as_float(sites.examples) if real else voids(1, shape)
+    shape, labels = tuple(sites.examples.inputs.shape[1:]), sites.examples.labels.dtype
+    base = _as_float(sites.examples) if real else voids(1, shape, labels)
     everything = [base, records.inside, records.outside]
     examples = Examples(torch.cat([p.inputs for p in everything]), torch.cat([p.labels for p in everything]))
     indices = sites.indices.clone() if real else torch.zeros_like(sites.indices)
@@ -181,8 +181,8 @@ def others(sites: Sites, clients: tuple[int, ...]) -> Tensor:
 
 def place_clients(sites: Sites, clients: tuple[int, ...], *, real: bool) -> Sites:
     """The canary clients hold voids only; with `real` the other clients keep what they have."""
-    shape = tuple(sites.examples.inputs.shape[1:])
-    base, void = (_as_float(sites.examples) if real else voids(0, shape)), voids(1, shape)
+    shape, labels = tuple(sites.examples.inputs.shape[1:]), sites.examples.labels.dtype
+    base, void = (_as_float(sites.examples) if real else voids(0, shape, labels)), voids(1, shape, labels)
     examples = Examples(torch.cat([base.inputs, void.inputs]), torch.cat([base.labels, void.labels]))
     indices = sites.indices.clone() if real else torch.zeros_like(sites.indices)
     firsts = np.concatenate(([0], np.cumsum(sites.sizes)))

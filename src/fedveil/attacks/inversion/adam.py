@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedveil.attacks.inversion.minimise import UPDATES, Minima, Objective, Watch, nobody
+from fedveil.attacks.inversion.minimise import UPDATES, Minima, Mismatch, Watch, nobody
 from fedveil.core.checks import not_negative, positive
 from fedveil.parts import optimisers
 
@@ -29,7 +29,7 @@ class AdamDescent:
         positive("rate", self.rate)
         not_negative("goal", self.goal)
 
-    def minimise(self, objective: Objective, start: Tensor, iterations: int, watch: Watch = nobody) -> Minima:
+    def minimise(self, objective: Mismatch, start: Tensor, iterations: int, watch: Watch = nobody) -> Minima:
         everyone = torch.arange(len(start))
         best, lowest = start.clone(), torch.full((len(start),), float("inf"))
         made, evaluations = torch.zeros_like(everyone), 0

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from fedveil.attacks.inversion import passes
 from fedveil.attacks.inversion.passes import Named, Pass
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused.build import Unknown, leaves_of
 from fedveil.engine.general import General, finite_rows, sum_rows
@@ -25,13 +26,14 @@ Layers = list[tuple[str, nn.Module]]
 """A network's layers with their names, in the order in which they are called."""
 
 
-def differentiable(model: nn.Module, input_shape: Sequence[int]) -> Gradients:
+def differentiable(model: nn.Module, input_shape: Sequence[int], objective: Objective = CROSS_ENTROPY) -> Gradients:
     """The fastest implementation for this network, on records of this shape, whose results autograd can follow."""
-    return Differentiable.build(model, input_shape) or General(model)
+    fast = Differentiable.build(model, input_shape) if objective == CROSS_ENTROPY else None
+    return fast or General(model, objective)
 
 
 class Differentiable:
-    """Convolutions, dense layers and activations in a row. Autograd can follow it once."""
+    """Convolutions, dense layers and activations in a row, and plain cross-entropy. Autograd can follow it once."""
 
     random = False
 

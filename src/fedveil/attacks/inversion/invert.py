@@ -18,7 +18,7 @@ from fedveil.attacks.inversion.adam import AdamDescent
 from fedveil.attacks.inversion.distances import Cosine, Distance, SquaredL2, Target
 from fedveil.attacks.inversion.labels import Analytic, Joint, Known, Label, recovered
 from fedveil.attacks.inversion.lbfgs import Lbfgs
-from fedveil.attacks.inversion.minimise import UPDATES, Forgetful, Group, Keeper, Minima, Objective, Watch, nobody
+from fedveil.attacks.inversion.minimise import UPDATES, Forgetful, Group, Keeper, Minima, Mismatch, Watch, nobody
 from fedveil.attacks.inversion.regularisers import NoRegulariser, Regulariser, SquaredNorm, TotalVariation
 from fedveil.attacks.inversion.seeds import Normal, Patterned, Seed, Uniform
 from fedveil.attacks.inversion.simulate import predicted
@@ -221,7 +221,7 @@ class _Problem:
     def _known_labels(self, told: Tensor | None) -> Tensor | None:
         match self._attack.label:
             case Analytic():
-                return recovered(self._stolen)
+                return None if self._stolen.facts.objective.of_numbers else recovered(self._stolen)
             case Known():
                 if told is None:
                     raise FedveilError("label: this attack must be told the labels")
@@ -250,22 +250,25 @@ class _Problem:
         drawn = self._attack.seed.draw(attacks * self._shape[0], self._shape[1:], generator).view(attacks, -1)
         if self._labels is not None:
             return drawn
-        scores = torch.randn(attacks, self._shape[0] * self._stolen.facts.classes, generator=generator)
+        scores = torch.randn(attacks, self._shape[0] * self._stolen.facts.outputs, generator=generator)
         return torch.cat([drawn, scores], dim=1)
 
     def records(self, points: Tensor, members: Tensor) -> tuple[Tensor, Tensor]:
-        """Records `[V, n, *shape]` and labels, classes or distributions, of flat points."""
+        """Records `[V, n, *shape]` and labels, of flat points: classes, distributions over them, or numbers."""
         size = int(torch.tensor(self._shape).prod())
         inputs = points[:, :size].view(-1, *self._shape)
         if self._labels is not None:
             return inputs, self._labels[members]
-        return inputs, torch.softmax(points[:, size:].view(len(points), self._shape[0], -1), dim=-1)
+        scores = points[:, size:].view(len(points), self._shape[0], -1)
+        if self._stolen.facts.objective.of_numbers:
+            return inputs, torch.tanh(scores.squeeze(-1))  # a number is known to lie in [−1, 1]
+        return inputs, torch.softmax(scores, dim=-1)
 
     def within_range(self, inputs: Tensor) -> Tensor:
         """Pixels are known to lie in [0, 1]."""
         return inputs.clamp(0, 1) if self._stolen.facts.pictures else inputs
 
-    def of(self, victims: Tensor) -> Objective:
+    def of(self, victims: Tensor) -> Mismatch:
         """The objective for these victims; row r of it is `victims[r]`."""
         held: tuple[Tensor, Target] | None = None
 

@@ -1,4 +1,4 @@
-"""Which classes the stolen records have."""
+"""Which labels the stolen records have."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch.func import functional_call
 
 from fedveil.attacks.inversion.victims import Stolen
 from fedveil.core.errors import FedveilError
+from fedveil.core.objectives import CrossEntropy
 from fedveil.core.types import View
 
 PROBES = 64
@@ -23,7 +24,7 @@ class Analytic:
 
     Clipping a record's gradient shortens it and leaves the sign. For a batch the sum is Σp − (how often each class
     occurs); Σp is guessed from the model's answers to random inputs, and the classes are counted down from the largest
-    remainder (iDLG for one record, label counts for several).
+    remainder (iDLG for one record, label counts for several). Numbers can't be read off: they are found as by `Joint`.
     """
 
     kind: ClassVar[str] = "analytic"
@@ -31,7 +32,7 @@ class Analytic:
 
 @dataclass(frozen=True)
 class Joint:
-    """Soft labels are found together with the records (DLG)."""
+    """Soft labels, or numbers, are found together with the records (DLG)."""
 
     kind: ClassVar[str] = "joint"
 
@@ -58,6 +59,8 @@ def recovered(stolen: Stolen) -> Tensor:
     if wanted == 1:
         return (sums / feature).argmin(dim=1, keepdim=True)
     remaining = records * answers - sums / feature
+    if isinstance(facts.objective, CrossEntropy) and facts.objective.weights:
+        remaining = remaining / torch.tensor(facts.objective.weights)  # each record counts with its class's weight
     remaining = remaining * (wanted / records)
     classes = torch.zeros(len(sums), wanted, dtype=torch.int64)
     rows = torch.arange(len(sums))
@@ -69,7 +72,7 @@ def recovered(stolen: Stolen) -> Tensor:
 
 def _last_layer(stolen: Stolen, gradients: Tensor) -> tuple[Tensor, bool]:
     """`[V, classes]`: the gradient of the last layer's bias or, without one, the row sums of its weights'."""
-    layout, classes = stolen.facts.gradients.layout, stolen.facts.classes
+    layout, classes = stolen.facts.gradients.layout, stolen.facts.outputs
     named = layout.split(gradients)
     last = [name for name, _, group in layout if group == layout.group_count - 1]
     for name in last:

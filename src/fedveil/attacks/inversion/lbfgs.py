@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedveil.attacks.inversion.lbfgs_memory import Memory
-from fedveil.attacks.inversion.minimise import UPDATES, Minima, Objective, Watch, nobody
+from fedveil.attacks.inversion.minimise import UPDATES, Minima, Mismatch, Watch, nobody
 from fedveil.core.checks import count, not_negative
 
 SUFFICIENT, CURVATURE = 1e-4, 0.9
@@ -41,7 +41,7 @@ class Lbfgs:
         count("history", self.history)
         not_negative("goal", self.goal)
 
-    def minimise(self, objective: Objective, start: Tensor, iterations: int, watch: Watch = nobody) -> Minima:
+    def minimise(self, objective: Mismatch, start: Tensor, iterations: int, watch: Watch = nobody) -> Minima:
         """From `start` `[A, n]`, at most `iterations` times 20 updates each."""
         everyone = torch.arange(len(start))
         values, slopes = objective(start, everyone)

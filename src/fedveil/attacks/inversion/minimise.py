@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+Mismatch = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps points `[V, n]` of the attacks `members` `[V]` to values `[V]` and slopes `[V, n]`."""
 
 UPDATES = 20

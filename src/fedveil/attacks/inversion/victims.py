@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.core.errors import ArgumentError
+from fedveil.core.objectives import Objective
 from fedveil.core.types import CLIENTS_WORK, Declaration, Observation, Taps, View
 from fedveil.data.dataset import to_float
 from fedveil.engine.batched import Engine
@@ -34,7 +35,8 @@ class Facts:
     model: nn.Module
     gradients: Gradients  # of that model, in a form that can be differentiated
     input_shape: tuple[int, ...]
-    classes: int
+    outputs: int  # of the model: one for each class, or a number
+    objective: Objective
     pictures: bool  # values lie in [0, 1]
     records: int  # how many unknown records a victim has
     steps: int  # L
@@ -95,7 +97,7 @@ class AttackScene:
 
     engine: Engine
     gradients: Gradients  # of the model, in a form that can be differentiated
-    classes: int
+    outputs: int  # of the model
 
     @property
     def job(self) -> Job:
@@ -158,7 +160,8 @@ def _facts(scene: AttackScene, broadcast: Broadcast, draws: Draws, view: View) -
         model=scene.job.model,
         gradients=scene.gradients,
         input_shape=tuple(examples.inputs.shape[1:]),
-        classes=scene.classes,
+        outputs=scene.outputs,
+        objective=scene.job.objective,
         pictures=examples.inputs.dtype == torch.uint8,
         records=records,
         steps=steps,

@@ -96,7 +96,7 @@ class _Builder:
                 self.stages.append(stage)
             self.shape = after
         if len(self.shape) != 1:
-            raise Unknown("the outputs are not one row of logits per example")
+            raise Unknown("the outputs are not one row of numbers per example")
         return self.stages
 
     def _shape_after(self, leaf: nn.Module) -> tuple[int, ...]:

@@ -7,8 +7,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused.build import Unknown, stages_of
+from fedveil.engine.fused.output_deltas import output_deltas
 from fedveil.engine.fused.stages import Layer, Stage
 from fedveil.engine.fused.workspace import Shelf, Workspace
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
@@ -26,18 +28,19 @@ class Fused:
 
     random = False
 
-    def __init__(self, layout: Layout, stages: list[Stage]) -> None:
+    def __init__(self, layout: Layout, stages: list[Stage], objective: Objective) -> None:
         self.layout = layout
+        self._objective = objective
         self._stages = stages
         self._first_layer = next(i for i, stage in enumerate(stages) if isinstance(stage, Layer))
         self._workspace = Workspace(len(stages))
 
     @staticmethod
-    def build(model: nn.Module, input_shape: tuple[int, ...]) -> Fused | None:
+    def build(model: nn.Module, input_shape: tuple[int, ...], objective: Objective = CROSS_ENTROPY) -> Fused | None:
         """None where the model has a part this path does not know; the caller then takes the general path."""
         layout = Layout.of(model)
         try:
-            return Fused(layout, stages_of(model, layout, input_shape))
+            return Fused(layout, stages_of(model, layout, input_shape), objective)
         except Unknown:
             return None
 
@@ -125,19 +128,11 @@ class Fused:
         )
 
     def _forward(self, parameters: Tensor, batch: Batch, shelves: list[Shelf]) -> tuple[Tensor, Tensor]:
-        """Each example's cross-entropy `[K, B]` and its derivative by the logits `[K, B, classes]`."""
+        """Each example's loss `[K, B]` and its derivative by the outputs `[K, B, outputs]`."""
         outputs = batch.inputs.contiguous()
         for stage, shelf in zip(self._stages, shelves, strict=False):
             outputs = stage.forward(outputs, parameters, shelf)
-        logs = torch.log_softmax(outputs, dim=-1)
-        # Padding may carry any label.
-        labels = (batch.labels * (batch.weights > 0)).unsqueeze(-1)
-        losses = logs.gather(-1, labels).squeeze(-1).neg_()
-        delta = shelves[-1].apart("delta", logs[0].numel())
-        torch.exp(logs.flatten(start_dim=1), out=delta)
-        delta = delta.view(logs.shape)
-        delta.scatter_add_(-1, labels, torch.full_like(losses, -1.0).unsqueeze(-1))
-        return losses, delta
+        return output_deltas(self._objective, outputs, batch, shelves[-1])
 
     def _measure(self, parameters: Tensor, delta: Tensor, shelves: list[Shelf]) -> Tensor:
         """The backward pass; returns the norms `[K, B, M]` of each example's gradient, layer by layer."""

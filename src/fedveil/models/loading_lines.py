@@ -1,0 +1,47 @@
+"""Three lines of Python that make a network again and fill it from its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+_WRITTEN_AS_THEY_ARE = (
+    nn.Linear, nn.Conv2d, nn.ReLU, nn.Sigmoid, nn.Tanh, nn.ELU, nn.Flatten, nn.MaxPool2d, nn.AvgPool2d, nn.Dropout,
+    nn.GroupNorm, nn.LayerNorm,
+)  # fmt: skip
+"""Layers of PyTorch whose `repr` is the call that makes them."""
+
+
+def plain_network(model: nn.Module) -> str | None:
+    """The expression that makes a chain of layers in plain PyTorch; None for networks that need more than that."""
+    if type(model) is not nn.Sequential or any(type(layer) not in _WRITTEN_AS_THEY_ARE for layer in model):
+        return None
+    if list(model._modules) != [str(place) for place in range(len(model))]:
+        return None
+    return f"torch.nn.Sequential({', '.join(f'torch.nn.{layer!r}' for layer in model)})"
+
+
+def loading_lines(
+    model: nn.Module,
+    name: str,
+    input_shape: Sequence[int],
+    outputs: int,
+    options: Mapping[str, Any],
+    seed: int,
+    *,
+    tokens: bool = False,
+) -> tuple[str, str, str]:
+    """In plain PyTorch where that suffices, otherwise with the function that made the network."""
+    file = "model.safetensors"
+    plain = plain_network(model)
+    if plain is not None:
+        load = f'model.load_state_dict(safetensors.torch.load_file("{file}"))'
+        return "import torch, safetensors.torch", f"model = {plain}", load
+    of_tokens = ", tokens=True" if tokens else ""
+    return (
+        "from fedveil.models.registry import build; from safetensors.torch import load_file",
+        f"model = build({name!r}, {list(input_shape)}, {outputs}, {dict(options)!r}, seed={seed}{of_tokens})",
+        f'model.load_state_dict(load_file("{file}"))',
+    )

@@ -1,0 +1,205 @@
+"""What a run's model says of new records: classes with their probabilities, or numbers in their unit."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from fedveil.config.spec import resolve
+from fedveil.core.atomic import whole_file
+from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.tasks import Classification, Task
+from fedveil.data.encoded_table import encoded_blocks
+from fedveil.data.encoding import TableEncoder
+from fedveil.data.growing_array import GrowingArray
+from fedveil.data.schema import Schema
+from fedveil.data.schema_file import read_schema, schema_digest
+from fedveil.data.sources import sha256_of
+from fedveil.data.table_sources import TableSource, check_columns, open_table
+from fedveil.models.registry import MODELS, build
+from fedveil.runs.files import RunFiles
+from fedveil.runs.model_card import read_model_card
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """For each row of a table, in its order: probabilities [N, classes], or numbers [N] in the unit of the target.
+
+    Rows that the schema leaves out are NaN.
+    """
+
+    target: str
+    task: Task
+    values: NDArray[np.float32]
+    out: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def classes(self) -> list[str | None]:
+        """The most probable class of every row; None where the schema leaves the row out."""
+        return _most_probable(self.task, self.values)
+
+
+def load_model(run: str | Path, *, trust_code: bool = False) -> nn.Module:
+    """The trained network of a finished run, ready to be called.
+
+    A network of the user's own is made by code that the run names. It is imported only with `trust_code`: who made the
+    run could have named anything.
+    """
+    files = _finished(run)
+    card = read_model_card(files)
+    spec = resolve(files.spec)
+    if spec.model.name not in MODELS and not trust_code:
+        raise ArgumentError(
+            "trust_code",
+            f"the network of {files.directory} is made by {spec.model.name!r}, which would be imported and executed;"
+            " allow that if you trust whoever made the run",
+        )
+    if not files.model.is_file():
+        raise FedveilError(f"{files.model}: is missing")
+    if sha256_of(files.model.read_bytes()) != card["model"]["sha256"]:
+        raise FedveilError(
+            f"{files.model}: not the model that the run ended with (its SHA-256 is not that of the card)"
+        )
+    shape, outputs, tokens = (card["model"][key] for key in ("input_shape", "outputs", "tokens"))
+    model = build(spec.model.name, shape, outputs, spec.model.options, seed=files.initial() or 0, tokens=tokens)
+    try:
+        model.load_state_dict(load_file(files.model))
+    except (SafetensorError, RuntimeError, OSError) as error:
+        raise FedveilError(f"{files.model}: can't be loaded ({' '.join(str(error).split())[:200]})") from None
+    return model.eval()
+
+
+def predict(
+    run: str | Path,
+    data: object,
+    *,
+    out: str | Path | None = None,
+    trust_code: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Predictions:
+    """Predict the target for every row of `data`, a table as `read_table` takes it, by the schema that the run kept.
+
+    With `out` they are also written into a CSV file, which appears when all rows are in it.
+    """
+    files = _finished(run)
+    schema = run_schema(files)
+    model = load_model(run, trust_code=trust_code)
+    table = open_table(data, schema.delimiter)
+    task = schema.task
+    width = (task.outputs,) if isinstance(task, Classification) else ()
+    values = GrowingArray(width, np.float32)
+    rows = 0
+    with ExitStack() as stack:
+        file = None if out is None else stack.enter_context(whole_file(Path(out), private=True))
+        _write(file, [["row", *_headings(schema)]])
+        for block in _predicted_blocks(model, table, schema):
+            values.add(block)
+            _write(file, _lines(task, block, rows))
+            rows += len(block)
+            if progress is not None:
+                progress(rows)
+        if not rows:
+            raise FedveilError(f"{table.name}: has no rows")
+    return Predictions(schema.target, task, values.finish(), None if out is None else Path(out))
+
+
+def run_schema(files: RunFiles) -> Schema:
+    """The schema that a run's records were encoded with, if it is the one that the run began with."""
+    digest = files.read_json(files.manifest).get("schema")
+    if digest is None:
+        raise FedveilError(
+            f"{files.directory}: its records were not rows of a table with a schema; how to load its model is said in"
+            f" {files.card.with_suffix('.md').name} there"
+        )
+    schema = read_schema(files.schema)
+    if schema_digest(schema) != digest:
+        raise FedveilError(
+            f"{files.schema}: not the schema that the run began with (its digest is not that of run.json)"
+        )
+    return schema
+
+
+def _finished(run: str | Path) -> RunFiles:
+    if not isinstance(run, str | Path):
+        raise ArgumentError("run", f"must be the directory of a run, not {type(run).__name__}")
+    files = RunFiles(Path(run))
+    files.check()
+    return files
+
+
+def _predicted_blocks(model: nn.Module, table: TableSource, schema: Schema) -> Iterator[NDArray[np.float32]]:
+    encoder = TableEncoder(schema, labelled=False)
+    check_columns(table, encoder.needed)
+    for block, encoded in encoded_blocks(table, encoder, encoder.needed):
+        with torch.no_grad():
+            outputs = model(torch.from_numpy(encoded.inputs))
+        said = _in_their_unit(schema.task, outputs.to(torch.float64).numpy())
+        values = np.full((block.rows, *said.shape[1:]), np.nan, dtype=np.float32)
+        values[encoded.kept] = said
+        yield values
+
+
+def _in_their_unit(task: Task, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+    if isinstance(task, Classification):
+        powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    return task.low + (np.clip(outputs[:, 0], -1.0, 1.0) + 1.0) * task.half_width
+
+
+def _headings(schema: Schema) -> list[str]:
+    task = schema.task
+    if isinstance(task, Classification):
+        return [schema.target, *(f"probability of {name}" for name in task.class_names)]
+    return [f"{schema.target} ({task.unit})" if task.unit else schema.target]
+
+
+def _most_probable(task: Task, values: NDArray[np.float32]) -> list[str | None]:
+    if not isinstance(task, Classification):
+        raise FedveilError("a number is predicted, which has no classes")
+    names = [*task.class_names, None]
+    gone = np.isnan(values[:, 0])
+    return [names[place] for place in np.where(gone, -1, np.where(gone[:, None], 0.0, values).argmax(axis=1))]
+
+
+def _lines(task: Task, values: NDArray[np.float32], first: int) -> list[list[Any]]:
+    if isinstance(task, Classification):
+        names = _most_probable(task, values)
+        return [
+            [first + row + 1, name or "", *("" if name is None else f"{value:.6f}" for value in line)]
+            for row, (name, line) in enumerate(zip(names, values.tolist(), strict=True))
+        ]
+    return [[first + row + 1, "" if np.isnan(value) else f"{value:.6g}"] for row, value in enumerate(values.tolist())]
+
+
+def _write(file: BinaryIO | None, lines: list[list[Any]]) -> None:
+    if file is not None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(lines)
+        file.write(text.getvalue().encode())
+
+
+def predictions_record(predictions: Predictions) -> Mapping[str, Any]:
+    """What a command says of predictions: where they are, and how many of each class."""
+    facts: dict[str, Any] = {"rows": len(predictions), "target": predictions.target, "out": str(predictions.out)}
+    if isinstance(predictions.task, Classification):
+        classes = predictions.classes
+        facts["left_out"] = classes.count(None)
+        facts["classes"] = {name: classes.count(name) for name in predictions.task.class_names}
+    else:
+        facts["left_out"] = int(np.isnan(predictions.values).sum())
+    return facts
