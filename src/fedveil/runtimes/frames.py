@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import struct
 import threading
@@ -47,6 +48,10 @@ class FrameLink:
             self._socket.sendall(_LENGTHS.pack(len(text), len(body)) + text)
             if body:
                 self._socket.sendall(body)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether there is something to receive within as many seconds; the end is something, too."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """The next frame. `EOFError` if the other process is gone, or does not keep to the bounds."""

@@ -44,6 +44,7 @@ class _Node:
     def __init__(self, kit: Path) -> None:
         require_nvflare()
         self.kit = kit.resolve()
+        self.was_ready = False
         self.link, other = FrameLink.pair(LARGEST_MESSAGE)
         environment = {**os.environ, **_SMALL, **FrameLink.handed_down(other)}
         with (self.kit / "output.txt").open("wb") as output:
@@ -192,24 +193,36 @@ def serve_site(kit: Path, answer: Answer, say: Callable[[str], None] = lambda li
     pause = 1.0
     while True:
         node = _Node(kit)
-        reason = ""
         try:
-            while True:
-                header, body = node.link.receive()
-                if header["kind"] == "ready":
-                    pause = 1.0
-                    say("connected")
-                elif header["kind"] == "refused":
-                    reason = header["reason"]
-                else:
-                    _answer(node.link, header["key"], body, answer, say)
-        except (EOFError, BrokenPipeError):
-            node.process.wait()
-            say(f"not connected: {reason or node.last_words()}; trying again in {pause:.0f} s")
+            if node.link.wait(START_SECONDS):
+                reason = _serve(node, answer, say)
+            else:  # NVFlare's client hangs for ever where it can't make use of its certificate
+                reason = "NVFlare did not begin; is the certificate valid, and this federation's?"
         finally:
             node.end()
+        if node.was_ready:
+            pause = 1.0
+        say(f"not connected: {reason}; trying again in {pause:.0f} s")
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _serve(node: _Node, answer: Answer, say: Callable[[str], None]) -> str:
+    """Answer until NVFlare's process ends; why it did."""
+    refusal = ""
+    try:
+        while True:
+            header, body = node.link.receive()
+            if header["kind"] == "ready":
+                node.was_ready = True
+                say("connected")
+            elif header["kind"] == "refused":
+                refusal = header["reason"]
+            elif header["kind"] == "question":
+                _answer(node.link, header["key"], body, answer, say)
+    except (EOFError, BrokenPipeError):
+        node.process.wait()
+    return refusal or node.last_words()
 
 
 def _answer(link: FrameLink, key: str, question: bytes, answer: Answer, say: Callable[[str], None]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import FLContextKey
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.signal import Signal
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
@@ -72,7 +73,8 @@ class SiteCourier(_Courier):
             close_gate(cell.core_cell, rule, on_refused=lambda reason: self._tell("refused", reason=reason))
             cell.register_request_cb(channel=CHANNEL, topic=TOPIC, cb=self._ask)
             self._listen()
-        elif event_type == EventType.AFTER_CLIENT_REGISTER:
+            self._tell("begun")
+        elif event_type == EventType.AFTER_CLIENT_REGISTER and fl_ctx.get_prop(FLContextKey.CLIENT_TOKEN):
             self._tell("ready")
 
     def _ask(self, message: Message) -> Future[Message]:
@@ -95,7 +97,7 @@ class SiteCourier(_Courier):
             if header["kind"] == "answer":
                 answer.set_result(Message({MessageHeaderKey.RETURN_CODE: ReturnCode.OK}, body))
             else:  # not why: the reason may tell of records
-                answer.set_result(make_reply(ReturnCode.PROCESS_EXCEPTION))
+                answer.set_result(make_reply(ReturnCode.PROCESS_EXCEPTION, body=b""))
 
 
 class CoordinatorCourier(_Courier):
