@@ -131,11 +131,13 @@ def rounds(
             return
         cohort, broadcast = open_round(method, state, candidates, streams)
         if begun is not None:
-            cohort, begun = list(begun), None
+            cohort = list(begun)
         odd = cohorts.problem(method.cohort.at(state.round, method.rounds), cohort, candidates)
         if odd is not None:
             raise ReceiptMismatch(f"round {state.round}: {odd}")
-        pay(state, cohort)
+        if begun is None:
+            pay(state, cohort)
+        begun = None
         tally, observations = open_tally(method, state, layout, population), list[Observation]()
         check = ClosingCheck(layout)
         starts = None if personal is None else personal.starts(broadcast.parameters, cohort)

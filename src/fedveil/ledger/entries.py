@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
+from fedveil.core.declaration_records import read_declaration
+from fedveil.core.types import Charge, Declaration, Receipt
 
 Numbers = dict[Declaration, int]
 """The declarations of a ledger, and their numbers in it."""
@@ -134,10 +135,6 @@ def execute_entry(charged: LedgerRound, receipts: Sequence[Receipt], known: Numb
         **({"absent": charged.absent} if charged.absent else {}),
     })  # fmt: skip
     return text, new
-
-
-def read_declaration(table: dict[str, Any]) -> Declaration:
-    return Declaration(**{**table, "unit": Unit(table["unit"]), "sampling": Sampling(**table["sampling"])})
 
 
 def _numbers_of(declarations: Sequence[Declaration], known: Numbers) -> tuple[list[int], Numbers]:

@@ -8,12 +8,11 @@ drew, and whom a budget left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 
 from fedveil.accounting.context import Context
+from fedveil.core.declaration_records import same_declaration
 from fedveil.core.streams import Streams
 from fedveil.core.types import Charge, Declaration
 from fedveil.engine.admission import Limited
@@ -21,9 +20,6 @@ from fedveil.engine.server import draw_cohort
 from fedveil.ledger.entries import LedgerRound
 from fedveil.mechanisms.adaptive import Reported
 from fedveil.parts.cohorts import needed
-
-ROUNDING = 1e-12
-"""How far numbers of a declaration may lie apart: powers are computed a little differently on other machines."""
 
 KEPT_DECLARATIONS = 4096
 """So many are remembered: as a rule those of all clients in a round, and so in all rounds where nothing changes."""
@@ -172,20 +168,7 @@ def _agree(mine: Sequence[Charge], its: Sequence[Charge]) -> bool:
     for one, other in zip(mine, its, strict=True):
         pair = (id(one.declared), id(other.declared))
         if pair not in known:
-            known[pair] = _alike(one.declared, other.declared)
+            known[pair] = same_declaration(one.declared, other.declared)
         if (one.round, one.client) != (other.round, other.client) or not known[pair]:
             return False
     return True
-
-
-def _alike(mine: Declaration, its: Declaration) -> bool:
-    """Equal, but for the last digits of numbers that were computed on another machine."""
-    if mine == its:
-        return True
-    one, other = asdict(mine), asdict(its)
-    return all(
-        math.isclose(one[key], other[key], rel_tol=ROUNDING)
-        if isinstance(one[key], float) and isinstance(other[key], float)
-        else one[key] == other[key]
-        for key in one
-    )
