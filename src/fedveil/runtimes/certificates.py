@@ -187,7 +187,8 @@ def _read(certificate: bytes) -> x509.Certificate:
 
 
 def _read_key(path: Path) -> rsa.RSAPrivateKey:
-    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    # This house wrote the file. Proving that its numbers are primes takes longer than all else.
+    key = serialization.load_pem_private_key(path.read_bytes(), password=None, unsafe_skip_rsa_key_validation=True)
     if not isinstance(key, rsa.RSAPrivateKey):
         raise FedveilError(f"{path}: not an RSA key")
     return key
