@@ -24,7 +24,7 @@ from fedveil.runtimes.in_process import InProcess
 from fedveil.site.approval import approve
 from fedveil.site.home import SiteHome, make_site
 from fedveil.site.policy import SitePolicy
-from fedveil.site.serving import SiteServer, Step
+from fedveil.site.serving import AnswerStep, SiteServer
 
 SCHEMA = """
 target = "sick"
@@ -92,7 +92,7 @@ class Scene:
     coordinator: CoordinatorHome
 
     @contextmanager
-    def serving(self, before: Mapping[str, Callable[[Step], None]] | None = None) -> Iterator[InProcess]:
+    def serving(self, before: Mapping[str, Callable[[AnswerStep], None]] | None = None) -> Iterator[InProcess]:
         """All sites answer in this process. `before` of a site is called before each of its steps."""
         with ExitStack() as stack:
             servers = {

@@ -67,13 +67,13 @@ def spent_over(plans: Sequence[PlanBounds], delta: float) -> float:
     return min((certify(parts, delta).epsilon for parts in every if parts is not None), default=math.inf)
 
 
-def within(plans: Sequence[PlanBounds], budget: Budget) -> bool:
+def fits_within(plans: Sequence[PlanBounds], budget: Budget) -> bool:
     """Whether all the plans together stay within a budget."""
     every = [_total(plans, relation, budget.delta) for relation in Relation]
     return any(parts is not None and stays_within(parts, budget) for parts in every)
 
 
-def own_table(context: Context, client: int) -> Table:
+def table_alone(context: Context, client: int) -> Table:
     """The guarantee table of one client that takes part in every round it may be asked for, counting on nobody."""
     method, records = context.method, context.population.records[client]
     declared = tuple(

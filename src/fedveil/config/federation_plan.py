@@ -114,7 +114,7 @@ class FederationPlan:
         return self.spec.context(self.population, self.layers, caveats=features_caveats(self.schema.openness))
 
     @cached_property
-    def text(self) -> bytes:
+    def content(self) -> bytes:
         """The one way in which this plan is written."""
         table = {
             "protocol": self.protocol,
@@ -132,7 +132,7 @@ class FederationPlan:
 
     @cached_property
     def digest(self) -> bytes:
-        return hashlib.sha256(self.text).digest()
+        return hashlib.sha256(self.content).digest()
 
     @property
     def hash(self) -> str:
@@ -180,7 +180,7 @@ def read_plan(text: bytes) -> FederationPlan:
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise FedveilError("plan: can't be read; it is not a plan of this version, or was changed") from None
-    if plan.text != text:
+    if plan.content != text:
         raise FedveilError("plan: is not written as this version writes it, so its hash says nothing")
     return plan
 

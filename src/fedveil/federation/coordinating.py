@@ -18,7 +18,7 @@ from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.runs.prepare import Prepared
 from fedveil.runs.result import Result
 from fedveil.runs.run import begin_training, continue_training, resume
-from fedveil.runtimes.network import Correspondence, Refusal, over_network
+from fedveil.runtimes.site_network import Correspondence, Refusal, over_network
 from fedveil.runtimes.transport import Transport
 
 TRIES = 3
@@ -48,7 +48,7 @@ def run_federation(
     if home.run.result.exists():
         return resume(home.run.directory, dataset=prepared.dataset)
     correspondence = corresponding(home, transport, heard)
-    joined = join_sites(correspondence)
+    joined = ask_to_join(correspondence)
     _check_joined(home, joined, reporter)
     for remaining in reversed(range(tries)):
         try:
@@ -83,7 +83,7 @@ def corresponding(
     )
 
 
-def join_sites(correspondence: Correspondence) -> Joined:
+def ask_to_join(correspondence: Correspondence) -> Joined:
     """Ask every site of the plan whether it takes part."""
     prices: dict[str, float | None] = {}
     refusals: dict[str, Refusal] = {}

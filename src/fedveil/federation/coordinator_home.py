@@ -25,7 +25,7 @@ from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_
 from fedveil.core.atomic import disk_errors, private_opener, write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.runs.files import RunFiles
-from fedveil.runtimes.network import RemoteSite
+from fedveil.runtimes.site_network import RemoteSite
 
 KEY_LENGTH = 32
 

@@ -32,7 +32,7 @@ PLAN_KEYS = ("name", "sites", "schema", "validation", "deadline")
 """What the table `federation` of a plan's settings says; all else is a spec."""
 
 
-def make_plan(settings: str | Path, home: str | Path) -> CoordinatorHome:
+def make_federation_plan(settings: str | Path, home: str | Path) -> CoordinatorHome:
     """The plan that a TOML file describes, in a new directory of the coordinator's.
 
     The file is a spec with one more table, `federation`: the plan's name, the registrations of the sites, the schema,
@@ -91,7 +91,7 @@ def write_home(
             make_folder(home.directory, PRIVATE_FOLDER)
     write_whole(home.key_file, key.private_bytes_raw(), private=True)
     write_whole(home.settings_file, json.dumps({"validation": str(validation)}).encode())
-    write_whole(home.plan_file, plan.text)
+    write_whole(home.plan_file, plan.content)
     return home
 
 

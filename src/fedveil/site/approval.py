@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedveil.accounting.alone import PlanBounds, bounds_of, own_table, spent_over
+from fedveil.accounting.alone import PlanBounds, bounds_of, spent_over, table_alone
 from fedveil.accounting.table import Table
 from fedveil.config.federation_plan import FederationPlan, read_plan
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.site.home import SiteHome
-from fedveil.site.planned_work import PlannedWork, check_spending
 from fedveil.site.policy import SitePolicy
+from fedveil.site.site_work import PlannedWork, check_spending
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def examine(home: SiteHome, plan: FederationPlan) -> Examined:
         plan=plan,
         client=work.client,
         policy=home.policy,
-        table=own_table(plan.context, work.client),
+        table=table_alone(plan.context, work.client),
         price=work.price,
         spent=spent_over(every, lifetime.delta),
         after=spent_over([*before, work.planned], lifetime.delta),
@@ -60,7 +60,7 @@ def examine(home: SiteHome, plan: FederationPlan) -> Examined:
 def approve(home: SiteHome, plan: FederationPlan) -> None:
     """Agree to a plan, by its hash. The plan is kept word for word before the ledger says that it was agreed to."""
     examine(home, plan)
-    write_whole(home.plan_file(plan.hash), plan.text)
+    write_whole(home.plan_file(plan.hash), plan.content)
     with home.opened_ledger() as ledger:
         ledger.approve(plan.hash, plan.name)
 

@@ -40,11 +40,11 @@ from fedveil.runtimes.messages import (
     tensor_bytes,
     write_message,
 )
-from fedveil.runtimes.network import question_name
+from fedveil.runtimes.site_network import question_name
 from fedveil.site.home import SiteHome
 from fedveil.site.outbox import Outbox, answer_digest
-from fedveil.site.planned_work import PlannedWork, check_spending, sendable
 from fedveil.site.refusals import RefusalKind, Refused
+from fedveil.site.site_work import PlannedWork, check_spending, sendable
 
 KEPT_ANSWERS = 8
 """So many of a plan's last answers stay in the outbox. A coordinator asks again for the round it is in."""
@@ -53,7 +53,7 @@ NO_PLAN = bytes(32)
 FAILED = "something went wrong at this site; its own log says what"
 
 
-class Step(StrEnum):
+class AnswerStep(StrEnum):
     """What is about to happen."""
 
     CHARGE = "charge"
@@ -69,7 +69,7 @@ class SiteServer:
     `before` is called before every step.
     """
 
-    def __init__(self, home: SiteHome, before: Callable[[Step], None] = lambda step: None) -> None:
+    def __init__(self, home: SiteHome, before: Callable[[AnswerStep], None] = lambda step: None) -> None:
         self._home, self._before = home, before
         self._lock = threading.Lock()
         self._outbox = Outbox(home.outbox)
@@ -149,19 +149,19 @@ class SiteServer:
         if paid is None or (paid.answer is not None and kept is None):
             declared = work.declared(broadcast)
             self._check_room(work, broadcast, declared)
-            self._before(Step.CHARGE)
+            self._before(AnswerStep.CHARGE)
             paid = self.ledger.charge(work.plan.hash, name, broadcast.round, declared)
             kept = None
         if kept is None:
-            self._before(Step.COMPUTE)
+            self._before(AnswerStep.COMPUTE)
             kept = self._computed(work, broadcast, name)
-            self._before(Step.OUTBOX)
+            self._before(AnswerStep.OUTBOX)
             self._outbox.put(paid, kept)
         if paid.answer is None:
-            self._before(Step.ANSWERED)
+            self._before(AnswerStep.ANSWERED)
             self.ledger.answered(paid, answer_digest(kept))
             self._forget_older(work.plan.hash)
-        self._before(Step.SEND)
+        self._before(AnswerStep.SEND)
         return kept
 
     def _computed(self, work: PlannedWork, broadcast: Broadcast, name: str) -> bytes:

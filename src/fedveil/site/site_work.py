@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedveil.accounting.alone import PlanBounds, bounds_of, planned_answers, spent_over, within
+from fedveil.accounting.alone import PlanBounds, bounds_of, fits_within, planned_answers, spent_over
 from fedveil.config.federation_plan import FederationPlan
 from fedveil.core.declaration_records import receipt_record
 from fedveil.core.objectives import objective_for
@@ -77,7 +77,7 @@ class PlannedWork:
             reasons = "; ".join(dict.fromkeys(self.planned.reasons))
             text = f"the policy here asks for noise that protects {policy.cell}, and the plan has none: {reasons}"
             raise Refused(RefusalKind.UNPROTECTED, text)
-        if not within([self.planned], policy.plan):
+        if not fits_within([self.planned], policy.plan):
             text = (
                 f"the plan costs ε = {self.price:.4g} of {policy.cell}; the policy here allows {policy.plan.epsilon:g}"
             )
@@ -166,13 +166,13 @@ def check_spending(policy: SitePolicy, mine: PlanBounds, others: Sequence[PlanBo
     """Refuse an answer after which a plan, or all plans together, would have cost more than the policy allows."""
     if policy.rehearsal:
         return
-    if not within([mine], policy.plan):
+    if not fits_within([mine], policy.plan):
         raise Refused(
             RefusalKind.OVER_BUDGET,
             f"one more answer under this plan would pass ε = {policy.plan.epsilon:g} of {policy.cell} at δ ="
             f" {policy.plan.delta:g}, which is what a plan may cost here",
         )
-    if not within([mine, *others], policy.lifetime):
+    if not fits_within([mine, *others], policy.lifetime):
         raise Refused(
             RefusalKind.OVER_LIFETIME,
             f"one more answer would pass what may ever be learned of {policy.cell} here",
