@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from fedveil.runtimes.frames import LARGEST_HEADER, FrameLink
+from fedveil.runtimes.frames import FRAME_HEADER_LIMIT, FrameLink
 
 LARGEST = 1_000_000
 
@@ -30,7 +30,7 @@ def test_what_is_too_large_is_neither_sent_nor_received() -> None:
     with pytest.raises(ValueError, match="too large"):
         here.send({}, bytes(LARGEST + 1))
     with pytest.raises(ValueError, match="too large"):
-        here.send({"name": "x" * LARGEST_HEADER})
+        here.send({"name": "x" * FRAME_HEADER_LIMIT})
     end.sendall(struct.pack(">IQ", 2, LARGEST + 1))
     with pytest.raises(EOFError, match="too large"):
         here.receive()

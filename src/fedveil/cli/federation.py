@@ -27,9 +27,9 @@ def init_command(plan: Path, out: Path, host: str, port: int) -> None:
     import tomllib
 
     from fedveil.federation.connecting import invite
-    from fedveil.federation.planning import make_plan
+    from fedveil.federation.planning import make_federation_plan
 
-    home = make_plan(plan, out)
+    home = make_federation_plan(plan, out)
     listed = tomllib.loads(plan.read_text(encoding="utf-8"))["federation"]["sites"]
     invitations = invite(home, [plan.parent / one for one in listed], host, port)
     click.echo(f"plan '{home.plan.name}': {home.plan.hash}")

@@ -59,7 +59,7 @@ def invite(home: CoordinatorHome, registrations: Sequence[Path], host: str, port
             port=port,
             certificate=certificate.decode(),
             authority=root,
-            plan=home.plan.text.decode(),
+            plan=home.plan.content.decode(),
         )
         invitations.append(folder / f"{site.name}.json")
         write_whole(invitations[-1], invitation.text)

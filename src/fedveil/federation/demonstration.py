@@ -23,7 +23,7 @@ from fedveil.data import sources
 from fedveil.data.sets.heart import HOSPITALS, parse_patients
 from fedveil.federation.connecting import LOOPBACK, invite, run_connected
 from fedveil.federation.coordinator_home import CoordinatorHome
-from fedveil.federation.planning import make_plan
+from fedveil.federation.planning import make_federation_plan
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.result import Result
 from fedveil.runtimes.child_processes import ChildProcesses, free_port
@@ -34,7 +34,7 @@ from fedveil.site.connection import add_request, check_invitation, connect_to
 from fedveil.site.home import SiteHome, make_site
 from fedveil.site.policy import SitePolicy
 
-HELD_OUT = 3
+_HELD_OUT = 3
 """Every third row of a hospital is among the public records that the model is measured on."""
 
 _NUMBERS = {"age": (30, 80), "trestbps": (90, 180), "chol": (100, 350), "thalach": (80, 200), "oldpeak": (0, 4)}
@@ -97,9 +97,9 @@ def _found_sites(folder: Path) -> list[SiteHome]:
     sites = []
     for name in HOSPITALS:
         rows = _patients(name)
-        public += rows[::HELD_OUT]
+        public += rows[::_HELD_OUT]
         table = folder / f"{name}.csv"
-        _write_rows(table, [row for place, row in enumerate(rows) if place % HELD_OUT])
+        _write_rows(table, [row for place, row in enumerate(rows) if place % _HELD_OUT])
         sites.append(make_site(folder / name, name=name, data=table, schema=folder / "schema.toml", policy=_POLICY))
         add_request(sites[-1])
     _write_rows(folder / "public.csv", public)
@@ -116,7 +116,7 @@ def _make_plan(folder: Path, sites: Sequence[SiteHome]) -> CoordinatorHome:
     }
     settings = folder / "hearts.toml"
     settings.write_text(tomli_w.dumps({**_PLAN, "federation": about}), encoding="utf-8")
-    return make_plan(settings, folder / "coordinator")
+    return make_federation_plan(settings, folder / "coordinator")
 
 
 def _registrations(sites: Sequence[SiteHome]) -> list[Path]:

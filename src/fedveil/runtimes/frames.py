@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-LARGEST_HEADER = 2**16
+FRAME_HEADER_LIMIT = 2**16
 _LENGTHS = struct.Struct(">IQ")
 _VARIABLE = "FEDVEIL_LINK"
 
@@ -42,7 +42,7 @@ class FrameLink:
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
         """Send a frame whole. `OSError` if the other process is gone."""
         text = json.dumps(header).encode()
-        if len(text) > LARGEST_HEADER or len(body) > self._largest:
+        if len(text) > FRAME_HEADER_LIMIT or len(body) > self._largest:
             raise ValueError(f"a frame of {len(text)} and {len(body)} bytes is too large")
         with self._sending:
             self._socket.sendall(_LENGTHS.pack(len(text), len(body)) + text)
@@ -56,7 +56,7 @@ class FrameLink:
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """The next frame. `EOFError` if the other process is gone, or does not keep to the bounds."""
         header, body = _LENGTHS.unpack(self._exactly(_LENGTHS.size))
-        if header > LARGEST_HEADER or body > self._largest:
+        if header > FRAME_HEADER_LIMIT or body > self._largest:
             raise EOFError("a frame that is too large")
         return json.loads(self._exactly(header)), self._exactly(body)
 
