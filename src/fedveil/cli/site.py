@@ -1,36 +1,42 @@
-"""`site init | approve | serve`: what a site does."""
+"""`site init`, `site approve`, `site serve`, `site status`."""
 
 from __future__ import annotations
 
-import shlex
-import time
+import json
 from pathlib import Path
 
 import click
 
+from fedveil.cli.options import json_option
 from fedveil.core.types import Unit, View
 
-_home = click.argument("home", metavar="DIRECTORY", type=click.Path(path_type=Path))
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    default=Path("site"),
+    show_default=True,
+    help="The site's own directory: its keys, its ledger, the answers it gave.",
+)
 
 
 @click.group("site")
 def site_group() -> None:
-    """Take part in a federation with records that stay here: a site's part."""
+    """Take part in a federation with records of your own, which stay where they are."""
 
 
 @site_group.command("init")
-@_home
-@click.option("--name", required=True, help="The site's name: small letters, digits, dashes.")
-@click.option("--data", type=click.Path(path_type=Path), required=True, help="The site's own table.")
-@click.option("--schema", type=click.Path(path_type=Path), required=True, help="How its rows are encoded.")
-@click.option("--unit", type=click.Choice([str(unit) for unit in Unit]), default=str(Unit.RECORD), show_default=True)
-@click.option("--view", type=click.Choice([str(view) for view in View]), default=str(View.SERVER), show_default=True)
-@click.option("--epsilon", type=float, required=True, help="The most that one plan may cost.")
-@click.option("--delta", type=float, required=True, help="δ of one plan.")
-@click.option("--lifetime-epsilon", type=float, required=True, help="The most that all plans together may cost.")
-@click.option("--lifetime-delta", type=float, required=True, help="δ of all plans together.")
-@click.option("--rehearsal", is_flag=True, help="For records that are nobody's: let plans without noise in.")
-def init_site_command(
+@home_option
+@click.option("--name", required=True, help="What the site is called: small letters, digits, dashes.")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="The records: CSV or Parquet.")
+@click.option("--schema", required=True, type=click.Path(path_type=Path), help="How all sites encode them.")
+@click.option("--unit", type=click.Choice(list(map(str, Unit))), default="record", show_default=True)
+@click.option("--view", type=click.Choice(list(map(str, View))), default="server", show_default=True)
+@click.option("--epsilon", type=float, default=2.0, show_default=True, help="What one plan may cost.")
+@click.option("--delta", type=float, default=1e-5, show_default=True)
+@click.option("--lifetime-epsilon", type=float, default=8.0, show_default=True, help="What all plans may ever cost.")
+@click.option("--lifetime-delta", type=float, help="As --delta, if not given.")
+@click.option("--rehearsal", is_flag=True, help="Let in what protects nothing; for records that are nobody's.")
+def site_init_command(
     home: Path,
     name: str,
     data: Path,
@@ -40,65 +46,73 @@ def init_site_command(
     epsilon: float,
     delta: float,
     lifetime_epsilon: float,
-    lifetime_delta: float,
+    lifetime_delta: float | None,
     rehearsal: bool,
 ) -> None:
-    """Make a site's directory: keys, an empty ledger, and a registration for the coordinator."""
-    from fedveil.accounting.context import Budget
+    """Make a site: keys that never leave it, a ledger for ever, a policy."""
     from fedveil.site.connection import add_request
     from fedveil.site.home import make_site
-    from fedveil.site.policy import SitePolicy
+    from fedveil.site.policy import read_policy
 
-    policy = SitePolicy(
-        plan=Budget(epsilon, delta, Unit(unit), View(view)),
-        lifetime=Budget(lifetime_epsilon, lifetime_delta, Unit(unit), View(view)),
-        rehearsal=rehearsal,
-    )
-    site = make_site(home, name=name, data=data, schema=schema, policy=policy)
-    add_request(site)
-    click.echo(f"{site.name}: {site.registration.records} records, which stay here")
-    click.echo(f"send to the coordinator: {site.registration_file} (nothing in it is secret)")
+    ever = delta if lifetime_delta is None else lifetime_delta
+    policy = read_policy(
+        {
+            "unit": unit, "view": view, "epsilon": epsilon, "delta": delta,
+            "lifetime_epsilon": lifetime_epsilon, "lifetime_delta": ever, "rehearsal": rehearsal,
+        }
+    )  # fmt: skip
+    made = make_site(home, name=name, data=data, schema=schema, policy=policy)
+    add_request(made)
+    click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
+    click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")
 
 
 @site_group.command("approve")
-@_home
-@click.argument("invitation", metavar="INVITATION", type=click.Path(path_type=Path))
+@click.argument("invitation", metavar="INVITATION.json", type=click.Path(path_type=Path))
+@home_option
 @click.option("--yes", is_flag=True, help="Agree without being asked.")
-def approve_command(home: Path, invitation: Path, yes: bool) -> None:
-    """Show what a plan costs this site, and agree to it or not."""
+def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
+    """Show what a plan costs this site, of what and against whom, and agree to it by its hash."""
     from fedveil.config.federation_plan import read_plan
-    from fedveil.report.terminal.guarantee_lines import table_lines
     from fedveil.runtimes.invitation import read_invitation
     from fedveil.site.approval import approve, examine
-    from fedveil.site.connection import check_invitation, connect_to
+    from fedveil.site.approval_lines import examined_lines
+    from fedveil.site.connection import check_invitation, connect
     from fedveil.site.home import SiteHome
 
     site, invited = SiteHome(home), read_invitation(invitation)
     check_invitation(site, invited)
-    plan = read_plan(invited.plan.encode())
-    examined = examine(site, plan)
-    click.echo(f"plan '{plan.name}': {plan.hash}")
-    others = ", ".join(f"{one.name} ({one.records})" for one in plan.sites if one.name != site.name)
-    click.echo(f"other sites, with their records: {others or 'none'}")
-    click.echo("\n".join(table_lines("what it costs here", examined.table.guarantees)))
-    policy, lifetime = examined.policy, examined.policy.lifetime
-    click.echo(f"of {policy.cell}: ε = {examined.price:.3f}, and at most {policy.plan.epsilon:g} is allowed for a plan")
-    click.echo(
-        f"spent so far ε = {examined.spent:.3f}, after it {examined.after:.3f}, of {lifetime.epsilon:g} for ever"
-    )
+    read = read_plan(invited.plan.encode())
+    click.echo("\n".join(examined_lines(examine(site, read))))
     if not yes:
-        click.confirm("agree?", abort=True)
-    approve(site, plan)
-    connect_to(site, invited, plan)
-    click.echo(f"agreed; next: fedveil site serve {shlex.quote(str(home))}")
+        click.confirm("\nagree to this plan?", abort=True)
+    approve(site, read)
+    connect(site, invited)
+    click.echo(f"agreed to {read.hash}; next: fedveil site serve")
 
 
 @site_group.command("serve")
-@_home
-@click.option("--plan", metavar="HASH", help="Which of several plans; default: the one agreed to last.")
-def serve_command(home: Path, plan: str | None) -> None:
-    """Answer the coordinator's questions until interrupted with Ctrl-C."""
-    from fedveil.site.connection import serve_home
+@home_option
+@click.option("--kit", type=click.Path(path_type=Path), help="What the transport starts from; HOME/kit if not given.")
+def site_serve_command(home: Path, kit: Path | None) -> None:
+    """Answer the coordinator's questions until interrupted."""
+    from fedveil.cli.transports import serve
     from fedveil.site.home import SiteHome
+    from fedveil.site.serving import SiteServer
 
-    serve_home(SiteHome(home), plan, lambda line: click.echo(f"{time.strftime('%H:%M:%S')} {line}"))
+    site = SiteHome(home)
+    with SiteServer(site) as server:
+        click.echo(f"site '{site.name}' is serving {len(server.ledger.approved)} plans")
+        serve(kit or home / "kit", server.answer, click.echo)
+
+
+@site_group.command("status")
+@home_option
+@json_option
+def site_status_command(home: Path, as_json: bool) -> None:
+    """What was asked, paid and sent, and what is left."""
+    from fedveil.site.home import SiteHome
+    from fedveil.site.site_status import site_status, status_lines
+
+    status = site_status(SiteHome(home))
+    click.echo(json.dumps(status.to_dict()) if as_json else "\n".join(status_lines(status)))

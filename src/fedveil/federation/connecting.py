@@ -1,23 +1,17 @@
 """The coordinator's side of connections: its authority signs what sites requested, and NVFlare reaches them.
 
-authority/          the federation's own; its key is secret and never leaves
-connection.key      of the coordinator's certificate; secret
-connection/         the kit from which NVFlare starts, with its logs
-invitations/        one for each site, to be sent to it; nothing in them is secret
+Of the sites' requests nothing but the key is taken; keys of certificates never leave the machine where they were made.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.federation.coordinating import run_federation
-from fedveil.federation.coordinator_home import Contact, CoordinatorHome, read_table_of
-from fedveil.report.terminal.run_progress import Reporter, SilentReporter
-from fedveil.runs.result import Result
+from fedveil.federation.coordinator_home import CoordinatorHome, read_table_of
 from fedveil.runtimes.certificates import (
     COORDINATOR,
     authority_certificate,
@@ -27,7 +21,6 @@ from fedveil.runtimes.certificates import (
     sign_site,
 )
 from fedveil.runtimes.invitation import Invitation
-from fedveil.runtimes.nvflare import FlareTransport
 from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit
 from fedveil.site.connection import REQUEST
 
@@ -66,25 +59,6 @@ def invite(home: CoordinatorHome, registrations: Sequence[Path], host: str, port
     return invitations
 
 
-def run_connected(
-    home: CoordinatorHome,
-    *,
-    reporter: Reporter | None = None,
-    heard: Callable[[Contact], None] = lambda contact: None,
-) -> Result:
-    """Train by the plan with its sites, or go on: listens for them and asks them, over NVFlare."""
-    kit = home.directory / "connection"
-    if not kit.is_dir():
-        raise FedveilError(f"{home.directory}: no site was invited; see: fedveil federation init")
-    reporter = reporter or SilentReporter()
-
-    def changed(site: str, here: bool) -> None:
-        reporter.note(f"{site} is {'connected' if here else 'away'}")
-
-    with FlareTransport(kit, changed) as transport:
-        return run_federation(home, transport, reporter=reporter, heard=heard)
-
-
 def _requests(home: CoordinatorHome, registrations: Sequence[Path]) -> dict[str, bytes]:
     requests = {}
     for path in registrations:
@@ -100,12 +74,12 @@ def _requests(home: CoordinatorHome, registrations: Sequence[Path]) -> dict[str,
 
 
 def _make_kit(home: CoordinatorHome, authority: Path, host: str, port: int) -> None:
-    key_file, kit = home.directory / "connection.key", home.directory / "connection"
+    key_file = home.directory / "connection.key"
     hosts = LOOPBACK if host in LOOPBACK else (host,)
     certificate = sign_coordinator(authority, request_certificate(key_file, COORDINATOR), hosts)
-    shutil.rmtree(kit, ignore_errors=True)
+    shutil.rmtree(home.kit, ignore_errors=True)
     write_coordinator_kit(
-        kit,
+        home.kit,
         Credentials(key_file, certificate, authority_certificate(authority)),
         federation=home.plan.name,
         host=host,

@@ -21,16 +21,17 @@ from fedveil.core.errors import ArgumentError
 from fedveil.core.types import Unit, View
 from fedveil.data import sources
 from fedveil.data.sets.heart import HOSPITALS, parse_patients
-from fedveil.federation.connecting import LOOPBACK, invite, run_connected
+from fedveil.federation.connecting import LOOPBACK, invite
+from fedveil.federation.coordinating import run_federation
 from fedveil.federation.coordinator_home import CoordinatorHome
 from fedveil.federation.planning import make_federation_plan
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.result import Result
 from fedveil.runtimes.child_processes import ChildProcesses, free_port
 from fedveil.runtimes.invitation import read_invitation
-from fedveil.runtimes.nvflare import require_nvflare
+from fedveil.runtimes.nvflare import FlareTransport, require_nvflare
 from fedveil.site.approval import approve, examine, spent_by_plan
-from fedveil.site.connection import add_request, check_invitation, connect_to
+from fedveil.site.connection import add_request, check_invitation, connect
 from fedveil.site.home import SiteHome, make_site
 from fedveil.site.policy import SitePolicy
 
@@ -84,8 +85,9 @@ def demonstrate(folder: Path, reporter: Reporter, say: Callable[[str], None]) ->
         say(f"{site.name}: {_agree(site, path)}")
     with ChildProcesses(folder) as processes:
         for site in sites:
-            processes.start(site.name, ["fedveil.cli", "site", "serve", str(site.directory)])
-        result = run_connected(home, reporter=reporter)
+            processes.start(site.name, ["fedveil.cli", "site", "serve", "--home", str(site.directory)])
+        with FlareTransport(home.kit) as transport:
+            result = run_federation(home, transport, reporter=reporter)
     return Demonstrated(
         result, home, {site.name: _spent(site, home.plan.hash) for site in sites}, time.monotonic() - begun
     )
@@ -129,7 +131,7 @@ def _agree(site: SiteHome, path: Path) -> str:
     plan = read_plan(invitation.plan.encode())
     examined = examine(site, plan)
     approve(site, plan)
-    connect_to(site, invitation, plan)
+    connect(site, invitation)
     allowed = site.policy.plan
     return (
         f"agrees to ε = {examined.price:.2f} of {site.policy.cell} at δ = {allowed.delta:g};"

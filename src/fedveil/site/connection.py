@@ -1,25 +1,20 @@
 """A site's connection: a key that is made here and stays, a request that goes to the coordinator, and what comes back.
 
-connection.key              of the site's certificates; secret
-connections/HASH/           a kit for each plan that was agreed to: certificate, the coordinator's address, logs
+The key is `connection.key`. `kit/` is made of an invitation: certificate, the coordinator's address, NVFlare's logs.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-from fedveil.config.federation_plan import FederationPlan
-from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
-from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.errors import FedveilError
 from fedveil.runtimes.certificates import check_certificate, check_site_name, request_certificate
 from fedveil.runtimes.invitation import Invitation
-from fedveil.runtimes.nvflare import require_nvflare, serve_site
 from fedveil.runtimes.startup_kit import Credentials, write_site_kit
 from fedveil.site.home import SiteHome
-from fedveil.site.serving import SiteServer
 
 REQUEST = "certificate_request"
 """The key of a registration that has what the coordinator is to sign."""
@@ -47,41 +42,15 @@ def check_invitation(home: SiteHome, invitation: Invitation) -> None:
     )
 
 
-def connect_to(home: SiteHome, invitation: Invitation, plan: FederationPlan) -> Path:
-    """Make the kit from which this plan is served, or make it anew with another certificate or address."""
+def connect(home: SiteHome, invitation: Invitation) -> None:
+    """Make the kit from which the site serves, or make it anew: for another plan, certificate or address."""
     check_invitation(home, invitation)
-    kit = _connections(home) / plan.hash
-    with disk_errors(kit):
-        if not kit.parent.exists():
-            make_folder(kit.parent, PRIVATE_FOLDER)
-        shutil.rmtree(kit, ignore_errors=True)
-        credentials = Credentials(_key_file(home), invitation.certificate.encode(), invitation.authority.encode())
-        write_site_kit(kit, credentials, federation=invitation.federation, host=invitation.host, port=invitation.port)
-    return kit
-
-
-def serve_home(home: SiteHome, plan: str | None = None, say: Callable[[str], None] = lambda line: None) -> None:
-    """Answer the coordinator of a plan (the last one agreed to, if none is named) until interrupted."""
-    require_nvflare()
-    kit = _kit_of(home, plan)
-    with SiteServer(home) as server:
-        serve_site(kit, server.answer, say)
-
-
-def _kit_of(home: SiteHome, plan: str | None) -> Path:
-    folder = _connections(home)
-    kits = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns) if folder.is_dir() else []
-    kits = [kit for kit in kits if plan is None or kit.name.startswith(plan)]
-    if not kits:
-        which = "no plan" if plan is None else f"no plan {plan}"
-        raise ArgumentError(
-            "plan", f"{home.name} has agreed to {which} that it was invited to; see: fedveil site approve"
+    credentials = Credentials(_key_file(home), invitation.certificate.encode(), invitation.authority.encode())
+    with disk_errors(home.kit):
+        shutil.rmtree(home.kit, ignore_errors=True)
+        write_site_kit(
+            home.kit, credentials, federation=invitation.federation, host=invitation.host, port=invitation.port
         )
-    return kits[-1]
-
-
-def _connections(home: SiteHome) -> Path:
-    return home.directory / "connections"
 
 
 def _key_file(home: SiteHome) -> Path:
