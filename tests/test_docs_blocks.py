@@ -24,6 +24,7 @@ from cores import use_one_core
 
 from fedveil.cli import main
 from fedveil.config.spec import resolve
+from fedveil.data.schema_file import parse_schema
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")), *sorted((ROOT / "examples").glob("*.md"))]
@@ -156,8 +157,12 @@ def test_every_python_block_runs_as_a_script(name: str, code: str, call: Call) -
 
 
 @pytest.mark.parametrize(("name", "code"), named_blocks("toml"), ids=[name for name, _ in named_blocks("toml")])
-def test_every_toml_block_is_a_spec(name: str, code: str) -> None:
-    resolve(tomllib.loads(code))
+def test_every_toml_block_is_a_spec_or_a_schema(name: str, code: str) -> None:
+    table = tomllib.loads(code)
+    if "columns" in table:
+        parse_schema(code, name)
+    else:
+        resolve(table)
 
 
 @pytest.mark.parametrize("path", WITH_COMMANDS, ids=[str(path.relative_to(ROOT)) for path in WITH_COMMANDS])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,8 +18,9 @@ from fedveil.data.dataset import Dataset
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
 from fedveil.mechanisms.gaussian import Gaussian
-from fedveil.mechanisms.schedules import Exponential, Linear
+from fedveil.mechanisms.schedules import Constant, Exponential, Linear
 from fedveil.method import Method
+from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.parts.compression import Prune
@@ -240,3 +242,12 @@ def test_a_steady_method_declares_the_same_in_every_round_and_no_other_does(name
 
 def test_a_growing_cohort_is_not_steady() -> None:
     assert not Method(cohort=FixedSize(10, growth=Linear(1.0, 3.0))).steady
+
+
+@pytest.mark.parametrize("place", ["upload", "server"])
+def test_weights_by_records_beside_noise_that_hides_a_client_are_refused(place: str) -> None:
+    noise: dict[str, Any] = {place: Gaussian(clip=Clip(Constant(1.0)), sigma=1.0, unit=Unit.CLIENT)}
+    weighted = Aggregation(weights="records")
+    with pytest.raises(FedveilError, match=r"^aggregate.weights: "):
+        Method(aggregate=weighted, **noise)
+    Method(aggregate=weighted, example=Gaussian(clip=Clip(Constant(1.0)), sigma=1.0))

@@ -13,7 +13,7 @@ from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.batches import FullBatch, PartitionBatch
-from fedveil.parts.cohorts import FixedSize, PoissonCohort
+from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.parts.optimisers import Sgd
 from fedveil.zoo import FED_AVG, FED_CDP, FED_CDP_DECAY, FED_SGD, ZOO, named
 
@@ -22,6 +22,8 @@ def test_the_names_lead_to_the_methods() -> None:
     assert named("fedavg") is FED_AVG
     assert named("fed-cdp") is FED_CDP
     assert list(ZOO) == [
+        "private-records",
+        "private-clients",
         "fedsgd",
         "fedavg",
         "fed-sdp",
@@ -49,7 +51,9 @@ def test_every_entry_says_what_it_is_in_one_line() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_list() -> None:
-    with pytest.raises(FedveilError, match=r"^method: there is no method 'fedfoo'; there are fedsgd, fedavg, fed-sdp,"):
+    with pytest.raises(
+        FedveilError, match=r"^method: there is no method 'fedfoo'; there are private-records, private-clients, fedsgd,"
+    ):
         named("fedfoo")
 
 
@@ -109,7 +113,7 @@ def test_fed_cdp_differs_from_fedavg_only_in_its_mechanism_and_learning_rate() -
 @pytest.mark.parametrize("name", ZOO)
 def test_every_method_runs_on_the_papers_mnist_population_and_not_on_too_few_clients(name: str) -> None:
     named(name).check(Population((500,) * 1000))
-    if isinstance(named(name).cohort, PoissonCohort):
+    if isinstance(named(name).cohort, PoissonCohort | Everyone):
         return
     with pytest.raises(FedveilError, match="cohort"):
         named(name).check(Population((500,) * 99))

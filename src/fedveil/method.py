@@ -66,6 +66,11 @@ class Method:
             )
         if len([place for place, mechanism in self.mechanisms.items() if mechanism.adaptive is not None]) > 1:
             raise FedveilError("server.clip.bound: only one bound of a method can follow the norms")
+        if self.aggregate.weights != "equal" and self.mechanisms.keys() & {"upload", "server"}:
+            raise FedveilError(
+                "aggregate.weights: noise that hides a whole client is declared for updates that count the same; use"
+                " 'equal'"
+            )
         if self.server is not None and not isinstance(self.personal, Shared):
             raise FedveilError(
                 f"personal: noise at the server protects the global model, but '{self.personal.kind}' models are made"

@@ -20,6 +20,7 @@ from fedveil.cli import main
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Relation
+from fedveil.core.scores import FIGURES
 from fedveil.core.tasks import Classification
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples
@@ -50,7 +51,7 @@ class Stops(SilentReporter):
     def __init__(self, after: int) -> None:
         self._after = after
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
+    def round(self, done: int, rounds: int, measured: str) -> None:
         if done == self._after:
             raise KeyboardInterrupt
 
@@ -473,7 +474,8 @@ def test_for_release_states_what_is_promised_however_often_clients_were_drawn(ru
     outside = run_facts(read_run(runs / "finished"), "finished", release=True)
     assert outside.guarantees == inside.promised
     assert outside.clients is None
-    assert all(set(event) <= {"event", "round", "accuracy", "loss"} for event in outside.rounds)
+    of_the_model = {"event", "round", "loss", "majority", *FIGURES}
+    assert all(set(event) <= of_the_model for event in outside.rounds)
 
 
 def test_pictures_can_be_left_out(call: Any, tmp_path: Path) -> None:

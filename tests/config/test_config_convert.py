@@ -10,7 +10,8 @@ import pytest
 import tomli_w
 
 from fedveil.config.convert import structure, unstructure
-from fedveil.config.spec import DataSpec, resolve
+from fedveil.config.data_spec import DataSpec
+from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian

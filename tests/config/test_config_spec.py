@@ -11,7 +11,8 @@ import pytest
 import tomli_w
 import torch
 
-from fedveil.config.spec import DataSpec, EvaluationSpec, ModelSpec, Spec, resolve
+from fedveil.config.data_spec import DataSpec
+from fedveil.config.spec import EvaluationSpec, ModelSpec, Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import CrossEntropy, Huber, SquaredError
 from fedveil.core.parameters import Layout

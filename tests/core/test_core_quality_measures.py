@@ -74,13 +74,14 @@ def test_a_model_that_is_sure_and_right_has_no_calibration_error_and_one_that_is
     assert wrong.log_loss == pytest.approx(metrics.log_loss([0, 1], [[0.0, 1.0], [1.0, 0.0]]))
 
 
-def test_numbers_are_scored_as_scikit_learn_scores_them_in_their_unit() -> None:
+def test_numbers_are_scored_as_scikit_learn_scores_them_in_their_unit_and_within_their_range() -> None:
     generator = torch.Generator().manual_seed(1)
     labels = torch.rand(300, generator=generator) * 2 - 1
     outputs = (labels + 0.3 * torch.randn(300, generator=generator)).unsqueeze(1)
     scores = scores_of(YEARS, outputs, labels).overall
     assert isinstance(scores, NumberScores)
-    true, told = ((part.double().numpy() + 1) * 35 + 20 for part in (labels, outputs[:, 0]))
+    assert (outputs.abs() > 1).any()
+    true, told = ((part.double().clamp(-1, 1).numpy() + 1) * 35 + 20 for part in (labels, outputs[:, 0]))
     assert scores.rmse == pytest.approx(metrics.mean_squared_error(true, told) ** 0.5, rel=1e-12)
     assert scores.mae == pytest.approx(metrics.mean_absolute_error(true, told), rel=1e-12)
     assert scores.r2 == pytest.approx(metrics.r2_score(true, told), rel=1e-12)
@@ -107,7 +108,7 @@ def test_what_the_records_do_not_define_is_left_open() -> None:
 
 
 def test_outputs_that_are_no_numbers_give_no_figures_and_no_error() -> None:
-    broken = scores_of(YEARS, torch.tensor([[torch.nan], [torch.inf]]), torch.tensor([0.2, 0.1])).overall
+    broken = scores_of(YEARS, torch.tensor([[torch.nan], [0.5]]), torch.tensor([0.2, 0.1])).overall
     assert broken == NumberScores(2, None, None, None)
     classes = scores_of(named(2), torch.tensor([[torch.nan, 0.0], [torch.inf, 1.0]]), torch.tensor([0, 1])).overall
     assert isinstance(classes, ClassScores)

@@ -37,6 +37,13 @@ def test_the_worst_site_of_a_figure_is_that_where_it_is_worst_not_where_it_is_sm
     assert Scores(SICK, OVERALL).worst(FIGURES["accuracy"]) is None
 
 
+def test_in_the_mean_of_the_sites_each_counts_alike() -> None:
+    assert CLASSES.mean_of_sites(FIGURES["accuracy"]) == pytest.approx(0.8)
+    assert CLASSES.mean_of_sites(FIGURES["auc"]) == pytest.approx(0.65)  # of those that define it
+    assert NUMBERS.mean_of_sites(FIGURES["r2"]) is None
+    assert NUMBERS.to_dict()["mean_of_sites"] == {"rmse": 9.0, "mae": 9.0, "r2": None}
+
+
 def test_runs_are_compared_by_accuracy_or_by_the_error_in_the_unit() -> None:
     assert (main_figure(SICK).key, CLASSES.main) == ("accuracy", 0.82)
     assert (main_figure(YEARS).key, NUMBERS.main) == ("rmse", 4.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -372,3 +373,11 @@ def test_a_damaged_parquet_file_is_said_in_one_line(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(FedveilError, match=r"broken\.parquet: not a Parquet file"):
             read_table(path, SCHEMA)
+
+
+def test_without_the_extra_a_parquet_file_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(FedveilError, match=r"needs pyarrow; install it: pip install 'fedveil\[tables\]'"):
+        read_table(tmp_path / "table.parquet", SCHEMA)

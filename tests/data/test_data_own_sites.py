@@ -18,7 +18,7 @@ from fedveil.core.openness import Openness
 from fedveil.core.tasks import Classification, Regression
 from fedveil.data.examples import Examples
 from fedveil.data.own_sites import from_sites
-from fedveil.data.picture_folders import PictureFormat
+from fedveil.data.picture_format import PictureFormat
 
 SCHEMA = """
 target = "sick"

@@ -135,6 +135,12 @@ def test_a_schema_comes_back_from_its_file_with_the_same_digest(schema: Schema) 
     assert schema_digest(again) == schema_digest(schema)
 
 
+def test_a_schema_made_in_python_has_the_digest_of_its_file() -> None:
+    columns = (NumberColumn(name="age", low=0, high=120), FlagColumn(name="sick"))
+    schema = Schema(columns=columns, target="sick")
+    assert schema_digest(parse_schema(schema_toml(schema), "s")) == schema_digest(schema)
+
+
 def test_another_range_has_another_digest() -> None:
     other = parse_schema(HOSPITAL.replace("600", "601"), "schema.toml")
     assert schema_digest(other) != schema_digest(hospital())

@@ -32,8 +32,8 @@ from fedveil.runtimes.local import LocalRuntime
 SHARED = torch.tensor([1.0, 2.0])
 
 
-def upload(client: int, update: Sequence[float], accuracy: float | None = None) -> Upload:
-    return Upload(client, torch.tensor(update), (), Statistics(1.0, (1.0,), 0), accuracy=accuracy)
+def upload(client: int, update: Sequence[float], own_score: float | None = None) -> Upload:
+    return Upload(client, torch.tensor(update), (), Statistics(1.0, (1.0,), 0), own_score=own_score)
 
 
 def trained(directory: Path, *trainings: tuple[int, int]) -> PersonalModels:
@@ -65,16 +65,16 @@ def test_the_newest_model_counts_and_survives_a_restart(tmp_path: Path) -> None:
     again.rewind(3)
     assert again.model(3, SHARED).tolist() == [3.0, 5.0]
     assert again.model(4, SHARED).tolist() == [2.0, 6.0]
-    assert again.accuracy == pytest.approx((0.2 + 0.1) / 2)
+    assert again.own_score == pytest.approx((0.2 + 0.1) / 2)
 
 
-def test_the_mean_accuracy_does_not_depend_on_who_trained_first(tmp_path: Path) -> None:
+def test_the_mean_score_does_not_depend_on_who_trained_first(tmp_path: Path) -> None:
     found, accuracies = set(), [0.1, 0.7, 0.2, 0.35, 0.95, 0.6]
     for name, order in (("a", [0, 1, 2, 3, 4, 5]), ("b", [5, 3, 1, 0, 2, 4]), ("c", [2, 4, 5, 1, 0, 3])):
         models = PersonalModels(Identity(), tmp_path / name)
         for client in order:
             models.keep(0, SHARED, upload(client, [0.0, 0.0], accuracies[client]))
-        found.add(models.accuracy)
+        found.add(models.own_score)
     assert len(found) == 1
     assert found.pop() == pytest.approx(sum(accuracies) / 6)
 
@@ -86,11 +86,11 @@ def test_rewinding_gives_back_what_was_before_the_lost_rounds(tmp_path: Path) ->
     assert again.model(3, SHARED).tolist() == [1.0, 5.0]  # of round 0 again
     assert again.model(4, SHARED).tolist() == [2.0, 6.0]
     assert torch.equal(again.model(5, SHARED), SHARED)  # had trained in the lost round only
-    assert again.accuracy == pytest.approx((0.0 + 0.1) / 2)
+    assert again.own_score == pytest.approx((0.0 + 0.1) / 2)
     assert files(tmp_path) == ["0000003-000000.safetensors", "0000004-000001.safetensors"]
     again.rewind(0)
     assert files(tmp_path) == []
-    assert again.accuracy is None
+    assert again.own_score is None
 
 
 def test_forgetting_leaves_one_file_for_each_client_the_newest(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_model_that_cannot_be_written_stops_the_run_and_leaves_the_older_one(t
     with pytest.raises(FedveilError, match="directory"):
         models.keep(1, SHARED, upload(3, [9.0, 9.0], 0.9))
     assert models.model(3, SHARED).tolist() == [1.0, 5.0]
-    assert models.accuracy == 0.0
+    assert models.own_score == 0.0
 
 
 @pytest.mark.parametrize("damage", ["noise", "no way in"])

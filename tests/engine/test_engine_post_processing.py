@@ -133,3 +133,32 @@ def test_an_update_that_is_not_finite_counts_as_zero_here_too() -> None:
         check.add(upload)
     before = initial_state(chosen, numbers(5, LAYOUT.size))
     assert check.passes(chosen, before, close_round(chosen, before, tally, POPULATION), tally, POPULATION)
+
+
+def test_weights_are_part_of_what_is_checked() -> None:
+    chosen, check, tally = Method(cohort=PoissonCohort(0.5), stop=Stop(5)), ClosingCheck(LAYOUT), Tally(LAYOUT)
+    for client, weight in enumerate((0.5, 1.5)):
+        upload = Upload(client, numbers(client, LAYOUT.size), (), Statistics(1.0, (0.0, 0.0), 0))
+        tally.add(upload, weight)
+        check.add(upload, weight)
+    before = initial_state(chosen, numbers(5, LAYOUT.size))
+    after = close_round(chosen, before, tally, POPULATION)
+    assert check.passes(chosen, before, after, tally, POPULATION)
+    other = ClosingCheck(LAYOUT)
+    for client in range(2):
+        other.add(Upload(client, numbers(client, LAYOUT.size), (), Statistics(1.0, (0.0, 0.0), 0)), 1.0)
+    assert not other.passes(chosen, before, after, tally, POPULATION)
+
+
+def test_a_mean_that_is_not_of_the_models_as_they_were_made_does_not_pass() -> None:
+    chosen = Method(cohort=PoissonCohort(0.5), aggregate=Aggregation(average=0.9), stop=Stop(5))
+    check, tally = ClosingCheck(LAYOUT), Tally(LAYOUT)
+    upload = Upload(0, numbers(0, LAYOUT.size), (), Statistics(1.0, (0.0, 0.0), 0))
+    tally.add(upload)
+    check.add(upload)
+    before = replace(initial_state(chosen, numbers(5, LAYOUT.size)), round=2, average=numbers(6, LAYOUT.size))
+    after = close_round(chosen, before, tally, POPULATION)
+    assert after.average is not None
+    assert check.passes(chosen, before, after, tally, POPULATION)
+    for wrong in (None, after.average + 0.01, after.parameters):
+        assert not check.passes(chosen, before, replace(after, average=wrong), tally, POPULATION)

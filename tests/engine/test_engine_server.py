@@ -303,3 +303,24 @@ def test_a_histogram_renews_the_bound_in_its_rounds_only() -> None:
         _, _, state = sanitised(method, rows(*lengths), state)
         bounds.append(state.bound)
     assert bounds == pytest.approx([0.3, 2.0**1.5, 2.0**1.5, 2.0**-2.5])
+
+
+def test_a_weighted_upload_counts_as_often_as_its_weight() -> None:
+    tally = Tally(layout(2))
+    tally.add(upload([1.0, 2.0]), 0.5)
+    tally.add(upload([4.0, 0.0], client=1), 1.5)
+    tally.add(upload([math.nan, 0.0], client=2), 2.0)
+    assert tally.total.tolist() == [6.5, 1.0]
+    assert tally.rejected_updates == 1
+
+
+def test_the_released_model_is_the_mean_of_the_last_ones_and_training_goes_on_from_the_last() -> None:
+    method = Method(cohort=PoissonCohort(0.05), aggregate=Aggregation(average=0.5), stop=Stop(4))
+    state, released = initial_state(method, torch.zeros(1)), []
+    for round in range(4):
+        tally = Tally(layout(1))
+        tally.add(upload([float(round)]))
+        state = close_round(method, state, tally, POPULATION)
+        released.append(float(state.released))
+    assert float(state.parameters) == 0 + 1 + 2 + 3
+    assert released == [0.0, 1.0, 3.0, 4.5]  # models 0, 1, then the means of (3) and (3, 6)

@@ -8,8 +8,18 @@ from torch import nn
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
+from fedveil.models.features import Projected, Scattering
 from fedveil.models.registry import build, fixed_part
-from fedveil.models.scattering import OUTPUTS, _stored, make_basis
+from fedveil.models.scattering import (
+    COLOUR_OUTPUTS,
+    GREY_OUTPUTS,
+    OUTPUTS,
+    _stored,
+    _stored_scenes,
+    make_basis,
+    make_scenes,
+)
+from fedveil.models.scenes import silhouettes
 
 
 def test_only_the_last_layer_is_trained_and_it_begins_at_zero() -> None:
@@ -27,10 +37,30 @@ def test_colours_take_the_plain_basis_only() -> None:
 
 
 @pytest.mark.parametrize(
+    ("shape", "outputs"), [((1, 28, 28), OUTPUTS + GREY_OUTPUTS), ((3, 32, 32), COLOUR_OUTPUTS), ((1, 40, 20), 384)]
+)
+def test_scenes_suit_grey_and_coloured_pictures_of_any_size(shape: tuple[int, ...], outputs: int) -> None:
+    model = build("scattering", shape, 10, {"basis": "scenes"}, seed=0)
+    parts = fixed_part(model)
+    assert parts is not None
+    features = parts[0](torch.rand(4, *shape))
+    assert features.shape == (4, outputs)
+    torch.testing.assert_close(features.norm(dim=1), torch.ones(4))
+
+
+def test_strokes_beside_scenes_do_not_see_where_silhouettes_lie() -> None:
+    features = build("scattering", (1, 28, 28), 10, {"basis": "scenes"}, seed=0).features  # type: ignore[union-attr]
+    things = features(silhouettes(200, 28, seed=9))
+    blind, seeing = things[:, :OUTPUTS], Projected(Scattering((1, 28, 28)), *_stored())(silhouettes(200, 28, seed=9))
+    assert blind.mean(dim=0).norm() * 2**0.5 < seeing.mean(dim=0).norm()
+
+
+@pytest.mark.parametrize(
     ("shape", "options", "problem"),
     [
         ((30,), {}, "needs pictures"),
         ((1, 28, 28), {"basis": "letters"}, r"model.options.basis"),
+        ((2, 28, 28), {"basis": "scenes"}, r"model.options.basis: scenes are grey or have 3 colours, not 2"),
         ((1, 28, 28), {"outputs": OUTPUTS + 1}, rf"model.options.outputs: must be at most {OUTPUTS}"),
         ((1, 28, 28), {"outputs": 0}, r"model.options.outputs"),
     ],
@@ -64,3 +94,14 @@ def test_the_stored_basis_is_what_the_code_makes() -> None:
     # Neighbouring directions may swap on another machine; the space they span may not turn.
     angles = torch.linalg.svdvals(torch.linalg.qr(directions).Q.T @ torch.linalg.qr(made).Q)
     assert angles.mean() > 0.99
+
+
+@pytest.mark.slow
+def test_the_stored_scenes_are_what_the_code_makes() -> None:
+    stored, made = _stored_scenes(), make_scenes()
+    assert stored.keys() == made.keys()
+    for name in ("grey.mean", "grey.offset", "colour.mean"):
+        torch.testing.assert_close(stored[name], made[name], atol=2e-3, rtol=2e-3)
+    for name in ("grey.directions", "colour.directions"):
+        angles = torch.linalg.svdvals(torch.linalg.qr(stored[name]).Q.T @ torch.linalg.qr(made[name]).Q)
+        assert angles.mean() > 0.99

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Population
 from fedveil.mechanisms.schedules import Constant, Linear
 from fedveil.parts.aggregation import Aggregation
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
@@ -67,3 +71,33 @@ def test_a_server_optimiser_takes_the_mean_update_as_negative_gradient(kind: str
         reference.grad = -changes.mean(dim=0)
         theirs.step()
     torch.testing.assert_close(model, reference.detach(), rtol=2e-5, atol=1e-6)
+
+
+def test_updates_count_the_same_or_as_their_clients_have_records() -> None:
+    population = Population((10, 30, 20))
+    assert [Aggregation().weight(client, population) for client in range(3)] == [1.0, 1.0, 1.0]
+    weights = [Aggregation(weights="records").weight(client, population) for client in range(3)]
+    assert weights == [0.5, 1.5, 1.0]
+    assert [Aggregation(weights="records").weight(client, Population((7, 7))) for client in range(2)] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.99, 0), (0.5, 5), (0.33, 6), (0.01, 9)])
+def test_the_mean_of_the_last_models_is_their_mean(share: float, first: int) -> None:
+    models, mean = updates(count=10), None
+    for round in range(10):
+        mean = Aggregation(average=share).averaged(mean, models[round], round, 10)
+        if round < first:
+            assert mean is None
+        else:
+            assert mean is not None
+            torch.testing.assert_close(mean, models[first : round + 1].mean(dim=0))
+
+
+def test_without_a_share_nothing_is_averaged() -> None:
+    assert Aggregation().averaged(None, torch.ones(3), 9, 10) is None
+
+
+@pytest.mark.parametrize("wrong", [{"average": 1.0}, {"average": -0.1}, {"weights": "loss"}])
+def test_shares_and_weights_that_do_not_exist_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(FedveilError, match=next(iter(wrong))):
+        Aggregation(**wrong)

@@ -60,8 +60,8 @@ def test_a_line_has_what_voids_it_right_behind_its_number() -> None:
 def test_a_table_marks_what_its_row_calls_void() -> None:
     values = {"promised": 1.5, "spent": 1.5, "relation": "add-or-remove"}
     row = {
-        "method": "m", "accuracy": None, "epsilon": {"record × server": values}, "claimed": [], "seconds": None,
-        "void": True, "caveats": ["other words"],
+        "method": "m", "figure": "accuracy", "unit": "", "accuracy": None, "epsilon": {"record × server": values},
+        "claimed": [], "seconds": None, "void": True, "caveats": ["other words"],
     }  # fmt: skip
     assert comparison_table([row])[1][0][4] == "1.5 (NOT private)"
     assert comparison_table([row | {"void": False, "caveats": ["NOT private as it stands"]}])[1][0][4] == "1.5"

@@ -116,7 +116,7 @@ def test_no_flipped_bit_changes_a_clients_own_model_unnoticed(count: int | None,
     def read() -> object:
         models = PersonalModels(Interpolated(0.5), files.personal)
         models.rewind(4)
-        return models.model(client, torch.zeros(1)).numpy().tobytes(), models.accuracy
+        return models.model(client, torch.zeros(1)).numpy().tobytes(), models.own_score
 
     check(path, read, count)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -290,3 +291,18 @@ def test_events_that_cannot_be_written_are_an_error_in_one_line(files: RunFiles)
     with pytest.raises(FedveilError) as caught:
         files.append_event({"event": "start"})
     assert one_line(caught).endswith("Is a directory")
+
+
+def test_the_mean_of_the_last_models_survives_a_checkpoint(files: RunFiles) -> None:
+    averaged = replace(state(3), average=state(2).parameters)
+    files.save_checkpoint(averaged, LAYOUT)
+    loaded = files.load_checkpoint(LAYOUT)
+    assert loaded is not None
+    assert loaded.average is not None
+    assert torch.equal(loaded.average, state(2).parameters)
+    assert torch.equal(loaded.released, state(2).parameters)
+    files.save_checkpoint(replace(state(4), average=state(4).parameters), LAYOUT)  # one memory for both
+    files.save_checkpoint(state(5), LAYOUT)
+    loaded = files.load_checkpoint(LAYOUT)
+    assert loaded is not None
+    assert loaded.average is None

@@ -84,6 +84,7 @@ def test_a_run_that_was_killed_before_it_began_does_not_block_its_directory(
     out = tmp_path / "run"
     (out / "checkpoints").mkdir(parents=True)
     (out / "spec.toml").write_text("half")
+    (out / "schema.toml").write_text("half")
     (out / ".run.json.123.part").write_text("")
     with pytest.raises(FedveilError, match="not empty"):  # it may be another process that is just beginning
         run("fed-cdp", tiny, out=out, workers=1, dataset=blobs)
@@ -121,7 +122,7 @@ def test_a_training_that_diverged_says_so_in_the_run_its_result_and_its_report(
         def note(self, text: str) -> None:
             notes.append(text)
 
-        def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None: ...
+        def round(self, done: int, rounds: int, measured: str) -> None: ...
 
     wild = {**tiny, "local.rate": 1e6, "local.steps": 2}
     result = run("fedavg", wild, out=tmp_path / "run", workers=1, dataset=blobs, reporter=Noting())

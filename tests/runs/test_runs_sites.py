@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.own_sites import from_sites
+from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import context_record, read_context
@@ -21,6 +23,7 @@ from fedveil.runs.prepare import prepare, resolve_for
 from fedveil.runs.run import resume, run
 from fedveil.studies.attack import attack
 from fedveil.studies.audit import audit
+from fedveil.studies.report import report
 
 SIZES = {"north": 40, "south": 12, "<west> & co": 80}
 
@@ -55,6 +58,45 @@ def test_the_account_of_a_run_needs_no_records_and_knows_the_sites(hospitals: Da
     found = account(tmp_path / "run")
     assert found.context.population.names == tuple(SIZES)
     assert "3 sites with 9 to 60 records each" in found.title
+
+
+def test_every_site_s_own_epsilon_is_told_at_the_start_at_the_end_and_in_the_account(
+    hospitals: Dataset, tmp_path: Path
+) -> None:
+    class Notes(SilentReporter):
+        lines: ClassVar[list[str]] = []
+
+        def note(self, text: str) -> None:
+            self.lines.append(text)
+
+    reporter = Notes()
+    settings = PRIVATE | {"example.sigma": 20.0}
+    result = run("fed-cdp-batch", settings, out=tmp_path / "run", workers=1, dataset=hospitals, reporter=reporter)
+    assert any("site         records  ε promised" in line and "<west> & co" in line for line in reporter.lines)
+    found = result.site_guarantees
+    assert found is not None
+    assert [(site.name, site.records, site.rounds) for site in found.sites] == [
+        ("north", 30, 2), ("south", 9, 2), ("<west> & co", 60, 2),
+    ]  # fmt: skip
+    spent = {site.name: site.spent for site in found.sites}
+    assert spent["<west> & co"] < spent["north"] < spent["south"] == result.of(Unit.RECORD, View.SERVER).epsilon
+    assert account(tmp_path / "run").sites == found
+    assert account(tmp_path / "run").to_dict()["sites"] == found.to_dict()
+    assert resume(tmp_path / "run").site_guarantees == found
+    assert json.loads(RunFiles(tmp_path / "run").result.read_text())["site_guarantees"] == found.to_dict()
+
+
+def test_a_report_names_the_sites_and_one_for_release_does_not_say_how_often_they_took_part(
+    hospitals: Dataset, tmp_path: Path
+) -> None:
+    run("fed-cdp-batch", PRIVATE, out=tmp_path / "run", workers=1, dataset=hospitals)
+    report([tmp_path / "run"], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Each site" in page
+    assert "&lt;west&gt; &amp; co" in page
+    assert "<west>" not in page
+    report([tmp_path / "run"], tmp_path / "release.html", release=True)
+    assert "Each site" not in (tmp_path / "release.html").read_text()
 
 
 def test_other_records_under_the_same_sites_are_refused(hospitals: Dataset, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def receipt(client: int) -> Receipt:
     return Receipt(0, client, Declaration("upload", Unit.CLIENT, 1, 1.0, 1.0, 2.0, 0.0, sampling), True, 300)
 
 
-def uploads(count: int, *, reports: bool, accuracy: float | None) -> tuple[Upload, ...]:
+def uploads(count: int, *, reports: bool, own_score: float | None) -> tuple[Upload, ...]:
     """As the engine makes them: each a row of a table."""
     updates, noisy = table(count, 300), table(count, 2)
     return tuple(
@@ -34,7 +34,7 @@ def uploads(count: int, *, reports: bool, accuracy: float | None) -> tuple[Uploa
             receipts=(receipt(client),) * (client % 3),
             statistics=Statistics(loss=0.1 * client, norms=(1.0, 2.0), rejected=client),
             report=noisy[client] if reports else None,
-            accuracy=accuracy,
+            own_score=own_score,
             observations=(Observation(View.SERVER, 0, client, None, updates[0], updates[client]),) * (client % 2),
         )
         for client in range(count)
@@ -59,9 +59,9 @@ def assert_equal(first: Any, second: Any) -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 @pytest.mark.parametrize("reports", [False, True])
-@pytest.mark.parametrize("accuracy", [None, 0.5])
-def test_a_chunks_uploads_arrive_equal(count: int, reports: bool, accuracy: float | None) -> None:
-    made = uploads(count, reports=reports, accuracy=accuracy)
+@pytest.mark.parametrize("own_score", [None, 0.5])
+def test_a_chunks_uploads_arrive_equal(count: int, reports: bool, own_score: float | None) -> None:
+    made = uploads(count, reports=reports, own_score=own_score)
     assert_equal(unpack_uploads(pickle.loads(pickle.dumps(pack_uploads(made)))), made)
 
 

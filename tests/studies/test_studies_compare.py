@@ -16,6 +16,7 @@ from fedveil.accounting.plan import plan
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import Openness
+from fedveil.core.scores import MAIN_FIGURES
 from fedveil.data.dataset import Dataset, Examples, from_tensors
 from fedveil.data.public_scales import PublicScale
 from fedveil.data.sets import cancer
@@ -181,13 +182,13 @@ def test_accuracies_are_averaged_where_all_runs_were_evaluated(
 
     path = tmp_path / "c/runs/fedavg-seed1"
     done = Done("a", resume(path), tuple(round_events(path)))
-    assert mean_over_runs([done])["rounds"] == [3.0, 5.0]
+    assert mean_over_runs([done], MAIN_FIGURES[0])["rounds"] == [3.0, 5.0]
     shorter = Done("b", done.result, done.rounds[:4])
-    assert mean_over_runs([done, shorter])["rounds"] == [3.0]
-    assert mean_over_runs([done, done])["deviation"] == [0.0, 0.0]
-    assert mean_over_runs([Done("c", None, done.rounds, FedveilError("failed"))]) == {
+    assert mean_over_runs([done, shorter], MAIN_FIGURES[0])["rounds"] == [3.0]
+    assert mean_over_runs([done, done], MAIN_FIGURES[0])["deviation"] == [0.0, 0.0]
+    assert mean_over_runs([Done("c", None, done.rounds, FedveilError("failed"))], MAIN_FIGURES[0]) == {
         "rounds": [],
-        "accuracy": [],
+        "values": [],
         "deviation": [],
     }
 

@@ -21,7 +21,7 @@ from fedveil.data.schema import Schema
 from fedveil.data.schema_file import parse_schema, schema_digest
 from fedveil.data.site_tables import table_examples
 from fedveil.runs.files import RunFiles
-from fedveil.runs.run import run
+from fedveil.runs.run import resume, run
 from fedveil.studies.predict import load_model, predict
 
 SCHEMA = """
@@ -132,7 +132,12 @@ def test_the_three_lines_of_the_card_load_the_model_into_plain_pytorch(
 
 @pytest.mark.parametrize(
     ("name", "options", "plain"),
-    [("mlp", {"hidden": [8], "activation": "elu"}, True), ("leakage-cnn", {}, True), ("scattering", {}, False)],
+    [
+        ("mlp", {"hidden": [8], "activation": "elu"}, True),
+        ("leakage-cnn", {}, True),
+        ("linear", {"limit": 0.5}, True),
+        ("scattering", {}, False),
+    ],
 )
 def test_every_network_can_be_loaded_by_three_lines(
     name: str, options: dict[str, Any], plain: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,6 +148,9 @@ def test_every_network_can_be_loaded_by_three_lines(
     from fedveil.models.registry import build
 
     model = build(name, (1, 28, 28), 10, options, seed=3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape)  # some begin at zero
     lines = loading_lines(model, name, (1, 28, 28), 10, options, 4)
     assert ("fedveil" not in "".join(lines)) == plain
     save_file({key: value.contiguous() for key, value in model.state_dict().items()}, tmp_path / "model.safetensors")
@@ -150,7 +158,7 @@ def test_every_network_can_be_loaded_by_three_lines(
     scope: dict[str, Any] = {}
     exec("\n".join(lines), scope)
     picture = torch.rand(2, 1, 28, 28)
-    assert torch.equal(scope["model"].eval()(picture), model.eval()(picture))
+    assert torch.allclose(scope["model"](picture), model(picture), atol=1e-5)
 
 
 # The card
@@ -230,9 +238,23 @@ def test_another_model_or_schema_than_the_one_of_the_run_is_refused(tmp_path: Pa
     files.card.write_text(card.replace("fedavg", "fed-cdp"))
     with pytest.raises(FedveilError, match=r"model-card\.json: was changed after the run ended"):
         predict(out, tmp_path / "training.csv")
+    files.write_ending(files.card, {"format": 1, "model": {"outputs": 2}})
+    with pytest.raises(FedveilError, match=r"model-card\.json: not a model card of this version"):
+        predict(out, tmp_path / "training.csv")
     files.card.unlink()
     with pytest.raises(FedveilError, match="has no model card"):
         predict(out, tmp_path / "training.csv")
+
+
+def test_a_run_goes_on_with_the_schema_that_it_began_with_alone(tmp_path: Path) -> None:
+    out = trained(tmp_path)
+    (out / "result.json").unlink()
+    (out / "model-card.json").unlink()
+    renamed = dataset(tmp_path, parse_schema(SCHEMA.replace("sick =", "ill ="), "s"))
+    with pytest.raises(FedveilError, match="began with another schema than these records have"):
+        resume(out, workers=1, dataset=renamed)
+    resume(out, workers=1, dataset=dataset(tmp_path, parse_schema(SCHEMA, "s")))
+    assert len(predict(out, tmp_path / "training.csv")) == 100
 
 
 def test_a_row_that_the_schema_does_not_allow_leaves_no_file(finished: Path, tmp_path: Path) -> None:

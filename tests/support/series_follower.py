@@ -33,7 +33,7 @@ class Follower(SilentReporter):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
+    def round(self, done: int, rounds: int, measured: str) -> None:
         self._on_round(self.trained[-1], done)
 
 

@@ -17,6 +17,7 @@ from fedveil.cli.attack import attack_command
 from fedveil.cli.audit import audit_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
+from fedveil.cli.explain import explain_command
 from fedveil.cli.federation import federation_group
 from fedveil.cli.predict import predict_command
 from fedveil.cli.privacy import account_command, calibrate_command
@@ -43,6 +44,7 @@ for command in (
     sweep_command,
     reproduce_command,
     show_command,
+    explain_command,
     predict_command,
     account_command,
     calibrate_command,

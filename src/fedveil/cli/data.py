@@ -60,10 +60,10 @@ def data_show_command(
     out: Path | None,
 ) -> None:
     """Divide a data set over clients; print a summary and draw who holds which labels."""
+    from fedveil.config.public_facts import divide, load_for
     from fedveil.config.spec import resolve
     from fedveil.core.atomic import disk_errors
     from fedveil.data.partition_picture import draw_partition, summarise_partition
-    from fedveil.runs.prepare import divide, load_for
 
     asked = {"data.clients": clients, "data.records": records, "data.partition": partition}
     overrides = {"data.name": name, **{key: value for key, value in asked.items() if value is not None}}

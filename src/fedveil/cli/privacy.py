@@ -34,6 +34,7 @@ def account_command(
 ) -> None:
     """Print what a method, a spec or a run guarantees: of what, against whom."""
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
+    from fedveil.report.terminal.site_lines import site_lines
     from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve
 
     accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants, head=head)
@@ -47,7 +48,9 @@ def account_command(
     lines = [accounted.title, *map(str, accounted.changes), *table_lines("promised", accounted.promised.guarantees)]
     if accounted.spent is not None and accounted.per_client is not None:
         lines += table_lines("spent", accounted.spent.guarantees)
-        lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
+        if accounted.sites is None:
+            lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
+    lines += site_lines(accounted.sites)
     if accounted.ledger is not None:
         lines.append(str(accounted.ledger))
     click.echo("\n".join(lines + claim_lines(accounted.claims)))

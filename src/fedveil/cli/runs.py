@@ -85,30 +85,39 @@ def methods_command(as_json: bool) -> None:
 
 def print_result(ended: Result, as_json: bool) -> None:
     from fedveil.core.guarantee import SEEDED
+    from fedveil.core.scores import FIGURES
     from fedveil.ledger.chain import SHORT_HEAD
+    from fedveil.report.model.score_texts import figure_text, main_text, scores_text, useless_text, worst_text
     from fedveil.report.terminal.guarantee_lines import table_lines
+    from fedveil.report.terminal.site_lines import site_lines
 
     result = ended.to_dict()
     if as_json:
         click.echo(json.dumps(result))
         return
+    quality = main_text(None, ended.accuracy) if ended.scores is None else scores_text(ended.scores)
     click.echo(
-        f"{result['method']} on {result['data']}: accuracy {result['accuracy']:.4f}, loss {result['loss']:.4f}"
+        f"{result['method']} on {result['data']}: {quality}, loss {result['loss']:.4f}"
         f" after {result['rounds']} rounds in {result['seconds']:.1f} s"
     )
+    for line in [] if ended.scores is None else [worst_text(ended.scores), useless_text(ended.scores)]:
+        if line is not None:
+            click.echo(line)
     if ended.diverged:
         click.echo("the training diverged: this model is worse than any guess; try a smaller local.rate")
-    if result["personal_accuracy"] is not None:
-        click.echo(
-            f"on the clients' own test sets: their own models {result['personal_accuracy']:.4f},"
-            f" the global one {result['own_accuracy']:.4f} (means over clients)"
-        )
+    for name, figure in (("accuracy", FIGURES["accuracy"]), ("mae", FIGURES["mae"])):
+        if result[f"personal_{name}"] is not None:
+            own, shared = (figure_text(figure, result[f"{whose}_{name}"]) for whose in ("personal", "own"))
+            click.echo(
+                f"on the clients' own test sets, {figure.name}: their own models {own}, the global one {shared} (means"
+                " over clients)"
+            )
     if result["saved_bytes"]:
         share = result["saved_bytes"] / (result["saved_bytes"] + result["sent_bytes"])
         click.echo(f"clients sent {result['sent_bytes']:,} bytes, {share:.0%} less than whole updates")
     if result["receipts"]:
         click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
-    click.echo("\n".join(table_lines("spent", ended.guarantees)))
+    click.echo("\n".join([*table_lines("spent", ended.guarantees), *site_lines(ended.site_guarantees)]))
     if result["seeded"]:
         click.echo(SEEDED.text)
     if ended.ledger_head is not None:

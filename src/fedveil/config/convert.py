@@ -19,8 +19,10 @@ from fedveil.config.merge import ABSENT
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import Objective
+from fedveil.core.openness import Openness
 from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind
+from fedveil.data.picture_format import PictureFormat
 from fedveil.mechanisms.clip import Bound
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Schedule
@@ -112,13 +114,19 @@ def _make_converter() -> Converter:
     converter.register_structure_hook(
         bool, lambda value, _: value if isinstance(value, bool) else _fail(value, "true or false")
     )
-    for choices in (Unit, View):
+    for choices in (Unit, View, Openness):
         converter.register_structure_hook(choices, _word_of)
     converter.register_structure_hook_factory(is_dataclass, lambda kind: _table_hook(kind, converter))
     converter.register_structure_hook_func(lambda kind: kind == dict[str, Any], lambda value, _: _expect_table(value))
     converter.register_structure_hook_func(
-        lambda kind: kind == tuple[float, ...], lambda value, _: tuple(map(_number, _expect_list(value)))
+        lambda kind: kind == tuple[float, ...], lambda value, _: tuple(map(_number, _expect_list(value, "numbers")))
     )
+    converter.register_structure_hook_func(
+        lambda kind: kind == tuple[str, ...],
+        lambda value, _: tuple(_expect(one, str, "a list of words") for one in _expect_list(value, "words")),
+    )
+    converter.register_structure_hook_func(lambda kind: kind == dict[str, str], lambda value, _: _expect_files(value))
+    converter.register_structure_hook(float | str, lambda value, _: value if isinstance(value, str) else _number(value))
     # In this order: a hook is made from the hooks of its fields.
     for number in (int, float):
         _friendly_none(converter, number | None, number)
@@ -130,7 +138,7 @@ def _make_converter() -> Converter:
             converter.register_unstructure_hook(sampler, without_none)
         configure_tagged_union(kinds, converter, tag_name="kind", tag_generator=lambda part: part.kind)
         _friendly_kind(converter, kinds)
-    for part in (Gaussian, Compression, Objective):
+    for part in (Gaussian, Compression, Objective, PictureFormat, Openness):
         _friendly_none(converter, part | None, part)
     return converter
 
@@ -196,12 +204,17 @@ def _number(value: Any) -> float:
         raise _Wrong("the number is too large") from None
 
 
+def _expect_files(value: Any) -> dict[str, str]:
+    wanted = "a table of names and files"
+    return {name: _expect(path, str, wanted) for name, path in _expect(value, dict, wanted).items()}
+
+
 def _expect_table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else _fail(value, "a table")
 
 
-def _expect_list(value: Any) -> list[Any] | tuple[Any, ...]:
-    return value if isinstance(value, list | tuple) else _fail(value, "a list of numbers")
+def _expect_list(value: Any, of: str) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, list | tuple) else _fail(value, f"a list of {of}")
 
 
 def _expect(value: Any, kind: type | tuple[type, ...], wanted: str) -> Any:

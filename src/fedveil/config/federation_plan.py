@@ -97,7 +97,7 @@ class FederationPlan:
 
     @cached_property
     def spec(self) -> Spec:
-        return resolve(self.settings)
+        return resolve(self.settings, task={})  # whatever is known here of a data set of that name
 
     @cached_property
     def schema(self) -> Schema:

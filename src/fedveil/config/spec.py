@@ -12,51 +12,25 @@ import tomli_w
 
 from fedveil.accounting.context import Budget, Context
 from fedveil.config.convert import structure, unstructure
+from fedveil.config.data_spec import DataSpec, data_table
+from fedveil.config.front_doors import DOORS, Choice, as_settings, choices_for, is_stated
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
-from fedveil.config.site_settings import with_all_sites
-from fedveil.core.checks import FieldError, count, not_negative, one_of, plain_name
-from fedveil.core.errors import FedveilError
+from fedveil.config.public_facts import facts_of
+from fedveil.config.site_settings import absolute_files, file_task, with_all_sites
+from fedveil.core.checks import FieldError, count, not_negative
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.objectives import Objective
 from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
 from fedveil.core.types import Population, Unit, View
+from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import task_of
-from fedveil.data.partitions import NaturalSites, PartitionKind, Shards
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
 
 METHOD_KEYS = tuple(part.name for part in fields(Method))
 PLACES = ("example", "upload", "server")
 """Where a method can add noise."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSpec:
-    """Which records, and who holds them.
-
-    Under `partition` "sites" clients are the sites that the data set comes with, each with all its records; `clients`
-    is their number, or 0 until they have been counted.
-    `split`: "own" keeps part of the training records for validation (docs/data.md); "official" trains on all of them
-    and validates on the official test set, as Geyer et al. and Zheng et al. do.
-    """
-
-    name: str = "mnist"
-    split: str = "own"
-    clients: int = 1000
-    records: int | None = 500  # per client; None deals everything out
-    partition: PartitionKind = field(default_factory=Shards)
-    test: int = 0  # records of each client's own test set
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        plain_name("name", self.name)
-        if self.clients or not isinstance(self.partition, NaturalSites):
-            count("clients", self.clients)
-        if self.records is not None and isinstance(self.partition, NaturalSites):
-            raise FieldError("records", "each site holds the records it has; leave it out, or choose another partition")
-        count("records", 1 if self.records is None else self.records)
-        not_negative("test", self.test)
-        one_of("split", self.split, ("own", "official"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +92,10 @@ class PrivacySpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """One run. `base` names the method of the zoo that `method` was made from."""
+    """One run. `base` names the method of the zoo that `method` was made from.
+
+    `choices` are what a front door chose for it, with reasons. They are part of the settings already.
+    """
 
     base: str
     data: DataSpec
@@ -128,6 +105,7 @@ class Spec:
     privacy: PrivacySpec = field(default_factory=PrivacySpec)
     objective: Objective | None = None  # that of the data set's task
     seed: int | None = None
+    choices: tuple[Choice, ...] = field(default=(), compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything spelt out, in the shape of the TOML file.
@@ -141,7 +119,7 @@ class Spec:
         return {
             "method": self.base,
             "seed": ABSENT if self.seed is None else self.seed,
-            "data": unstructure(self.data),
+            "data": data_table(self.data),
             "model": unstructure(self.model),
             "evaluation": unstructure(self.evaluation),
             "privacy": unstructure(self.privacy),
@@ -189,15 +167,18 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     *,
     task: Mapping[str, Any] | None = None,
+    dataset: Dataset | None = None,
 ) -> Spec:
     """A spec from a method's name, a TOML file, a table or another spec, with dotted `overrides` on top.
+
+    A front door chooses from public facts of the named data set, or of a `dataset` that is given.
 
     What is not given is filled in, from the first of these that has it: the method, the task (the data set's settings
     in the papers, or what suits records that were brought along), plain FedAvg.
     """
     if isinstance(source, Spec) and not overrides:
         return source
-    return _complete(read_settings(source, overrides), task)
+    return _complete(read_settings(source, overrides), task, dataset)
 
 
 def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -212,13 +193,18 @@ def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) ->
     return settings
 
 
-def _read(source: Source) -> dict[str, Any]:
+def _read(source: object) -> dict[str, Any]:
     if isinstance(source, Spec):
         return source.to_dict()
     if isinstance(source, Mapping):
         return dict(source)
     if str(source) in ZOO:
         return {"method": str(source)}
+    if not isinstance(source, str | Path):
+        kind = type(source).__name__
+        raise ArgumentError(
+            "source", f"must be a method's name, a spec file, a table of settings or a Spec, not {kind}"
+        )
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
         raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file or a run")
@@ -227,14 +213,14 @@ def _read(source: Source) -> dict[str, Any]:
     if path.is_dir():
         raise FedveilError(f"{path}: a directory, and not a run (run.json is missing)")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return absolute_files(tomllib.loads(path.read_text(encoding="utf-8")), path.parent)
     except OSError as error:
         raise FedveilError(f"{path}: can't be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FedveilError(f"{path}: not a TOML file ({error})") from None
 
 
-def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
+def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
     base = settings.get("method", "fed-cdp")
     if not isinstance(base, str):
         raise FedveilError(f"method: expected the name of a method, not {base!r}")
@@ -243,9 +229,10 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
         settings = merge(settings, {"local": {"epochs": ABSENT}})  # stated steps replace the preset's epochs
     plain = unstructure(FED_AVG)
     whole = unstructure(named(base))
-    data_table = settings.get("data", {})
-    name = data_table.get("name", "mnist") if isinstance(data_table, dict) else "mnist"
-    task = task_of(str(name)) if task is None else task
+    settings = absolute_files(settings, Path.cwd())
+    stated = settings.get("data", {})
+    name = stated.get("name", "mnist") if isinstance(stated, dict) else "mnist"
+    task = (file_task(stated) or task_of(str(name))) if task is None else task
     own = _laid_over(task, whole, plain)
     defaults = {"data": unstructure(DataSpec()), "model": {}, "evaluation": {}, "privacy": {}, **plain}
     defaults |= {"objective": None, "seed": None}
@@ -256,9 +243,13 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
         here = {}  # what suits one network need not suit another
     if "model" in here or network is not None:
         table["model"] = {}  # options belong to the network they were written for
+    choices = _choices(base, settings, table, task, dataset)
+    here = merge(here, as_settings(choices))
+    if choices:
+        table["model"] = {}
     table = merge(table, here)
     table = merge(table, {key: value for key, value in settings.items() if key != "method"})
-    table = with_all_sites(table, settings, task)
+    table = with_all_sites(table, {**as_settings(choices), **settings}, task)
     known = ("data", "model", "evaluation", "privacy", "objective", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
@@ -278,7 +269,21 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None) -> Spec:
         objective=structure(table["objective"], cast("type[Objective | None]", Objective | None), "objective"),
         method=structure({key: table[key] for key in METHOD_KEYS}, Method, ""),
         seed=_seed(table["seed"]),
+        choices=tuple(choice for choice in choices if not is_stated(settings, choice.key)),
     )
+
+
+def _choices(
+    base: str, settings: Mapping[str, Any], below: Mapping[str, Any], task: Mapping[str, Any], dataset: Dataset | None
+) -> tuple[Choice, ...]:
+    """What a front door chooses; nothing for other methods, or where everything is stated, as in a run's own spec."""
+    if base not in DOORS or all(key in settings for key in ("model", *METHOD_KEYS)):
+        return ()
+    table = merge(below, {key: settings[key] for key in ("data", "privacy") if key in settings})
+    table = with_all_sites(table, settings, task)
+    privacy = structure(table["privacy"], PrivacySpec, "privacy")
+    data = structure(table["data"], DataSpec, "data")
+    return choices_for(base, facts_of(data, privacy.budget if privacy.calibrate else None, dataset), settings)
 
 
 def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:

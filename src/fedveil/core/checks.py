@@ -52,6 +52,8 @@ def one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def plain_name(name: str, value: str) -> None:
     """A name that can stand in a file's name and on a screen: printable, of one part, not hidden, not too long."""
+    if not isinstance(value, str):
+        raise FieldError(name, f"must be a text, not {value!r}")
     plain = value.isprintable() and not value.startswith(".") and not {"/", "\\"} & set(value)
     if not plain or not 0 < len(value) <= LONGEST_NAME:
         raise FieldError(

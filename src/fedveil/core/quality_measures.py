@@ -19,7 +19,7 @@ from fedveil.core.tasks import Classification, Regression, Task
 CALIBRATION_BINS = 10
 """Equal parts of [0, 1] into which answers fall by how sure the model is of them."""
 
-Numbers = NDArray[np.float64]
+Reals = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
@@ -36,14 +36,15 @@ def scores_of(task: Task, outputs: Tensor, labels: Tensor, sites: Iterable[tuple
     return Scores(task, part_scores(task, values, truth), parts)
 
 
-def part_scores(task: Task, values: Numbers, labels: NDArray[np.generic]) -> PartScores:
+def part_scores(task: Task, values: Reals, labels: NDArray[np.generic]) -> PartScores:
     """`values` are probabilities `[N, classes]`, or numbers `[N, 1]` as the labels are scaled."""
     if isinstance(task, Regression):
-        return _number_scores(values[:, 0] * task.half_width, labels.astype(np.float64) * task.half_width)
+        told = np.clip(values[:, 0], -1, 1)  # as it is told of new records: within the public range
+        return _number_scores(told * task.half_width, labels.astype(np.float64) * task.half_width)
     return _class_scores(values, labels.astype(np.int64), task.class_names)
 
 
-def _class_scores(probabilities: Numbers, labels: Indices, names: tuple[str, ...]) -> ClassScores:
+def _class_scores(probabilities: Reals, labels: Indices, names: tuple[str, ...]) -> ClassScores:
     counts = np.bincount(labels, minlength=len(names))
     answers = probabilities.argmax(axis=1)
     finite = bool(np.isfinite(probabilities).all())
@@ -59,7 +60,7 @@ def _class_scores(probabilities: Numbers, labels: Indices, names: tuple[str, ...
     )
 
 
-def _number_scores(told: Numbers, true: Numbers) -> NumberScores:
+def _number_scores(told: Reals, true: Reals) -> NumberScores:
     errors = told - true
     if not np.isfinite(errors).all():
         return NumberScores(len(true), None, None, None)
@@ -72,7 +73,7 @@ def balanced_accuracy(answers: Indices, labels: Indices) -> float:
     return float(np.mean([_mean(answers[labels == label] == label) for label in np.unique(labels)]))
 
 
-def area_under_curve(probabilities: Numbers, labels: Indices) -> float | None:
+def area_under_curve(probabilities: Reals, labels: Indices) -> float | None:
     """How often a record of a class gets a higher probability of that class than a record of another one.
 
     Of two classes that of the second; of more, the mean over the classes, each against the rest. Not defined where a
@@ -85,23 +86,21 @@ def area_under_curve(probabilities: Numbers, labels: Indices) -> float | None:
     return float(np.mean([_ranked_above(probabilities[:, label], labels == label) for label in wanted]))
 
 
-def _ranked_above(values: Numbers, positive: NDArray[np.bool_]) -> float:
+def _ranked_above(values: Reals, positive: NDArray[np.bool_]) -> float:
     """The Mann-Whitney statistic; ties count one half."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2
-    ones = int(positive.sum())
-    above = float(ranks[places[positive]].sum()) - ones * (ones + 1) / 2
-    return above / (ones * (len(values) - ones))
+    ones, others = values[positive], np.sort(values[~positive])
+    below = np.searchsorted(others, ones, "left").sum() + np.searchsorted(others, ones, "right").sum()
+    return int(below) / (2 * len(ones) * len(others))
 
 
-def log_loss(probabilities: Numbers, labels: Indices) -> float:
+def log_loss(probabilities: Reals, labels: Indices) -> float:
     """The mean of −log of the probability of the right class; a probability of 0 counts as the smallest step above."""
     small = float(np.finfo(probabilities.dtype).eps)
     right = probabilities[np.arange(len(labels)), labels]
     return float(-np.log(np.clip(right, small, 1 - small)).mean())
 
 
-def calibration_error(probabilities: Numbers, labels: Indices) -> float:
+def calibration_error(probabilities: Reals, labels: Indices) -> float:
     """The expected calibration error: how far, on average, the share of right answers is from how sure the model was.
 
     Answers fall into ten equal bins by the probability of the class that was answered.
@@ -112,7 +111,7 @@ def calibration_error(probabilities: Numbers, labels: Indices) -> float:
     return float(np.abs(gaps).sum() / len(labels))
 
 
-def r_squared(errors: Numbers, true: Numbers) -> float | None:
+def r_squared(errors: Reals, true: Reals) -> float | None:
     """1 − (squared errors) / (squared distances from the mean): 1 is perfect, 0 as good as always telling the mean.
 
     Where all numbers are the same: 1 if all were told exactly, else 0. Not defined for fewer than two records.
@@ -125,7 +124,7 @@ def r_squared(errors: Numbers, true: Numbers) -> float | None:
     return 1 - squares / spread
 
 
-def _probabilities(outputs: Numbers) -> Numbers:
+def _probabilities(outputs: Reals) -> Reals:
     """Softmax, row by row."""
     with np.errstate(invalid="ignore", over="ignore"):
         shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""How good a model is on records it was not trained on: the figures of each task, overall, per site, worst site.
+"""How good a model is on records it was not trained on: the figures of each task, on all records and on each site's.
 
 docs/metrics.md says in plain words what each figure is. `None` stands for a figure that these records do not define.
 """
@@ -116,12 +116,18 @@ class Scores:
         choose = min if figure.larger_is_better else max
         return choose(known, key=lambda pair: pair[1]) if known else None
 
+    def mean_of_sites(self, figure: Figure) -> float | None:
+        """The mean over the sites that define a figure, each counted alike, however many records it has."""
+        known = [value for one in self.sites if (value := value_of(one.scores, figure)) is not None]
+        return math.fsum(known) / len(known) if known else None
+
     def to_dict(self) -> dict[str, Any]:
         worst = {figure.key: self.worst(figure) for figure in self.figures}
         return {
             "task": task_record(self.task),
             "overall": asdict(self.overall),
             "sites": [{"site": one.site, **asdict(one.scores)} for one in self.sites],
+            "mean_of_sites": {figure.key: self.mean_of_sites(figure) for figure in self.figures} if self.sites else {},
             "worst_site": {
                 key: {"site": found[0], "value": found[1]} for key, found in worst.items() if found is not None
             },

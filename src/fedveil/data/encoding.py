@@ -76,7 +76,7 @@ class ColumnEncoder:
         if self.target:
             values = np.maximum(codes, 0)
         elif isinstance(self.column, FlagColumn):
-            values = self._features(np.where(codes < 0, 0.0, 2.0 * codes - 1.0)[:, None], missing)
+            values = self._features((codes == 1)[:, None], missing)
         else:
             hot = np.zeros((len(codes), len(self.column.values)), dtype=np.float32)
             present = np.flatnonzero(codes >= 0)

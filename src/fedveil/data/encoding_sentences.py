@@ -39,4 +39,4 @@ def column_encoding(column: Column) -> str:
         return f"2·({value} − {low})/({high} − {low}) − 1, x cut to the range{missing}"
     if isinstance(column, CategoryColumn):
         return f"for each category 1 or 0{missing}"
-    return f"no: −1, yes: 1{missing}"
+    return f"no: 0, yes: 1{missing}"

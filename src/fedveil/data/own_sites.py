@@ -18,19 +18,16 @@ from fedveil.core.tasks import Classification, Task
 from fedveil.data.dataset import Dataset, from_tensors, strata, with_sites
 from fedveil.data.dealing import Integers
 from fedveil.data.examples import Examples
-from fedveil.data.picture_folders import PictureFormat
+from fedveil.data.picture_format import PictureFormat
 from fedveil.data.schema import Schema
 from fedveil.data.schema_file import read_schema
 from fedveil.data.site_reader import SiteInput, SiteReader, check_alike, site_called
 from fedveil.data.site_records import sites_in_order
 from fedveil.data.site_tables import SiteProgress
-from fedveil.data.splits import stratified_split
+from fedveil.data.splits import HELD_OUT, stratified_split
 
 Chosen = tuple[Examples, Integers | None]
 """Examples, and those of their rows that are meant; None for all."""
-
-HELD_OUT = 0.25
-"""The share of each site's records that the model is measured on, if nothing is said."""
 
 
 def from_sites(
@@ -62,6 +59,8 @@ def from_sites(
     unless `validation_records` says otherwise. `features` is declared as in `from_tensors`; a schema declares it.
     """
     plain_name("name", name)
+    if isinstance(classes, str):
+        raise ArgumentError("classes", f"must be a list of labels, not {classes!r}")
     schema = read_schema(schema) if isinstance(schema, str | Path) else schema
     reader = SiteReader(schema, task, None if classes is None else tuple(classes), pictures, progress)
     openness = reader.openness(features)

@@ -36,6 +36,7 @@ class PartitionSummary:
     mean_copies: float
     unused: int
     seed: int
+    sites: tuple[tuple[str, int], ...] = ()  # names and records, where sites have names
 
     def lines(self) -> list[str]:
         """For the terminal."""
@@ -44,6 +45,7 @@ class PartitionSummary:
         else:
             copies = f"a record is held by {self.mean_copies:.4g} clients on average, {self.max_copies:,} at most"
         return [
+            *(f"site               {name}: {records:,} records" for name, records in self.sites),
             f"clients            {self.clients:,}",
             f"records per client {_range(self.records)}",
             f"labels per client  {_range(self.labels)}",
@@ -69,6 +71,7 @@ def summarise_partition(partition: Partition, labels: Tensor, classes: int) -> P
         mean_copies=partition.mean_copies,
         unused=int(len(labels) - held.sum()),
         seed=partition.seed,
+        sites=tuple(zip(partition.names, map(len, partition.clients), strict=True)) if partition.names else (),
     )
 
 
@@ -82,7 +85,7 @@ def draw_partition(
     FigureCanvasAgg(figure)
     main, side = figure.subplots(1, 2, width_ratios=(6, 1))
     if len(counts) <= _MOST_BARS:
-        _draw_bars(main, counts, names)
+        _draw_bars(main, counts, names, partition.names)
     else:
         _draw_map(figure, main, counts, names)
     _draw_totals(side, counts, names)
@@ -94,14 +97,17 @@ def draw_partition(
         raise FedveilError(f"{path}: the picture can't be written ({error.strerror})") from None
 
 
-def _draw_bars(axes: Axes, counts: NDArray[np.float64], names: list[str]) -> None:
+def _draw_bars(axes: Axes, counts: NDArray[np.float64], names: list[str], sites: Sequence[str]) -> None:
     places = np.arange(len(counts))
     floor = np.zeros(len(counts))
     for label, colour in enumerate(_colours(len(names))):
         axes.bar(places, counts[:, label], bottom=floor, color=colour, width=0.85, linewidth=0)
         floor += counts[:, label]
-    axes.set(xlabel="client", ylabel="records", xlim=(-0.6, len(counts) - 0.4))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=20, min_n_ticks=1))
+    axes.set(xlabel="site" if sites else "client", ylabel="records", xlim=(-0.6, len(counts) - 0.4))
+    if sites:
+        axes.set_xticks(places, [_short(name) for name in sites], rotation=45, ha="right", fontsize=8)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=20, min_n_ticks=1))
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -163,6 +169,11 @@ def _title(numbers: PartitionSummary) -> str:
         f"{numbers.clients:,} clients · records per client {_range(numbers.records)} · "
         f"labels per client {_range(numbers.labels)} · {shared}"
     )
+
+
+def _short(name: str) -> str:
+    """A name as a label; a dollar would begin a formula."""
+    return (name if len(name) <= 20 else f"{name[:19]}…").replace("$", r"\$")
 
 
 def _spread(values: NDArray[np.int64]) -> tuple[int, float, int]:

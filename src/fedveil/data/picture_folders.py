@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedveil.core.checks import count
 from fedveil.core.errors import FedveilError
+from fedveil.data.picture_format import PictureFormat
 from fedveil.data.raw_records import RawRecords
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PictureFormat:
-    """The public size to which every picture is brought, and whether it keeps its colours."""
-
-    height: int
-    width: int
-    grey: bool = False
-
-    def __post_init__(self) -> None:
-        count("height", self.height)
-        count("width", self.width)
 
 
 def read_picture_folder(where: str, folder: Path, pictures: PictureFormat | None) -> RawRecords:

@@ -1,8 +1,10 @@
 """What is publicly known of a table: its columns, their ranges and categories, what is to be predicted.
 
 A table is encoded by its schema alone, so every site encodes alike and a record's features depend on that record only.
-A number becomes one feature in [−1, 1], a flag one that is −1 or 1, a category one feature for each of its values, 0 or
+A number becomes one feature in [−1, 1], a flag one that is 0 or 1, a category one feature for each of its values, 0 or
 1. Where a value may be missing, the column has one more feature, which is 1 where it is, and its others are 0.
+(Flags are not −1 and 1: of many flags most say no, and a row of many −1 would be long without saying much. Private
+training cuts the gradients of long rows.)
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ class NumberColumn:
         for field, value in (("low", self.low), ("high", self.high)):
             if not abs(value) <= LARGEST:
                 raise FieldError(field, f"must be a finite number, not {value}")
+            object.__setattr__(self, field, float(value))  # 20 and 20.0 are one schema, with one digest
         if not self.low < self.high:
             raise FieldError("high", f"must be above low = {self.low:g}, not {self.high:g}")
         if self.scale == "logarithm" and self.low < 0:

@@ -15,7 +15,8 @@ from fedveil.core.tasks import Classification, Regression, Task
 from fedveil.data.class_labels import class_indices, classes_of, counted_classes
 from fedveil.data.dataset import scaled_labels
 from fedveil.data.examples import Examples, check_examples
-from fedveil.data.picture_folders import PictureFormat, read_picture_folder
+from fedveil.data.picture_folders import read_picture_folder
+from fedveil.data.picture_format import PictureFormat
 from fedveil.data.raw_records import RawRecords, raw_records
 from fedveil.data.schema import Schema
 from fedveil.data.site_records import check_site_names

@@ -12,6 +12,9 @@ import numpy as np
 
 from fedveil.data.dealing import Integers
 
+HELD_OUT = 0.25
+"""The share of each site's own records that a model is measured on, if nothing is said."""
+
 
 def shuffled(name: str, count: int) -> Integers:
     """0 … count−1 in the order of SHA-256 of "name:index"."""

@@ -56,32 +56,31 @@ class Chunking:
     clients: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Sums over examples, so that slices can be added up."""
+    """What a model says of the validation records, in their order, and sums over them: slices can be joined.
 
-    records: int
-    correct: int
+    `own` is a share of the mean, over clients, of what is measured on a client's own test set: accuracy, or for numbers
+    the mean absolute error of the scaled labels.
+    """
+
+    outputs: Tensor  # [N, outputs], float32
     loss: float
-    own: float = 0.0  # share of the mean, over clients, of the accuracy on a client's own test set
+    own: float = 0.0
 
     @staticmethod
     def total(parts: Iterable[Evaluation]) -> Evaluation:
+        """All of them, in the order of the slices."""
         parts = list(parts)
         return Evaluation(
-            sum(part.records for part in parts),
-            sum(part.correct for part in parts),
+            torch.cat([part.outputs for part in parts]),
             sum(part.loss for part in parts),
             sum(part.own for part in parts),
         )
 
     @property
-    def accuracy(self) -> float:
-        return self.correct / self.records if self.records else float("nan")
-
-    @property
     def mean_loss(self) -> float:
-        return self.loss / self.records if self.records else float("nan")
+        return self.loss / len(self.outputs) if len(self.outputs) else float("nan")
 
 
 class Engine:
@@ -127,13 +126,14 @@ class Engine:
             )
         if starts is None or not self.job.tests:
             return uploads
-        return tuple(replace(upload, accuracy=self._own_accuracy(broadcast, upload)) for upload in uploads)
+        return tuple(replace(upload, own_score=self._own_score(broadcast, upload)) for upload in uploads)
 
     @torch.no_grad()
-    def _own_accuracy(self, broadcast: Broadcast, upload: Upload) -> float:
+    def _own_score(self, broadcast: Broadcast, upload: Upload) -> float:
         """How good the uploaded model is on its client's own test set."""
-        correct, _ = self._answers(broadcast.parameters + usable(upload.update), self.job.tests[upload.client])
-        return float(correct.double().mean())
+        records = self.job.tests[upload.client]
+        outputs = self._outputs(broadcast.parameters + usable(upload.update), records)
+        return float(self._points(outputs, records).mean())
 
     def _work(
         self, broadcast: Broadcast, clients: Sequence[int], taps: Taps, starts: Tensor | None
@@ -163,23 +163,31 @@ class Engine:
 
     @torch.no_grad()
     def evaluate(self, parameters: Tensor, first: int) -> Evaluation:
-        """Correct answers and loss on the validation records from `first` on (one slice of them)."""
+        """Outputs and loss on the validation records from `first` on (one slice of them)."""
         records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)))
-        correct, losses = self._answers(parameters, records)
-        own = float((correct * self._own_weights[records]).sum()) if self.job.tests else 0.0
-        return Evaluation(len(records), int(correct.sum()), float(losses.sum()), own)
+        outputs = self._outputs(parameters, records)
+        losses = self.job.objective.losses(outputs.double(), self.job.validation.labels[records])
+        own = 0.0
+        if self.job.tests:
+            own = float((self._points(outputs, records) * self._own_weights[records]).sum())
+        return Evaluation(outputs, float(losses.sum()), own)
 
-    def _answers(self, parameters: Tensor, records: Tensor) -> tuple[Tensor, Tensor]:
-        """Which of these validation records a model gets right, and its losses on them."""
+    def _points(self, outputs: Tensor, records: Tensor) -> Tensor:
+        """Of each of these validation records: 1 for the right class and 0 for another, or how far off a number is."""
+        labels = self.job.validation.labels[records]
+        if self.job.objective.of_numbers:
+            return (outputs.squeeze(-1).double() - labels).abs()
+        return (outputs.argmax(dim=1) == labels).double()
+
+    def _outputs(self, parameters: Tensor, records: Tensor) -> Tensor:
+        """What a model says of these validation records."""
         self.gradients.layout.load(self._model, parameters)
         self._model.eval()
         try:
             parts = torch.split(self.job.validation.inputs[records], FORWARD_SLICE)
-            logits = torch.cat([self._model(to_float(part)) for part in parts])
+            return torch.cat([self._model(to_float(part)) for part in parts]).float()
         finally:
             self._model.train()
-        labels = self.job.validation.labels[records]
-        return logits.argmax(dim=1) == labels, self.job.objective.losses(logits.double(), labels)
 
 
 def _arranged(model: nn.Module) -> nn.Module:

@@ -74,7 +74,7 @@ class Upload:
     statistics: Statistics | None
     cells: Tensor | None = None  # [P]: the update as integers on the grid of its noise, where updates are just added
     report: Tensor | None = None  # [width]: a noisy report of the update's norm, for a bound that follows the norms
-    accuracy: float | None = None  # of the uploaded model on the client's own test set, where it has one
+    own_score: float | None = None  # the uploaded model's on the client's own test set, where it has one (`Evaluation`)
     observations: tuple[Observation, ...] = ()
 
 

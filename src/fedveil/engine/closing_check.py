@@ -14,7 +14,7 @@ from fedveil.core.parameters import Layout
 from fedveil.core.types import Population
 from fedveil.engine.client import Upload
 from fedveil.engine.post_processing import LAST_DIGITS, aggregated, agree
-from fedveil.engine.server import ServerState, Tally
+from fedveil.engine.server import ServerState, Tally, weighted
 from fedveil.engine.updates import usable
 from fedveil.engine.witness import looked_at
 from fedveil.mechanisms.adaptive import Reported
@@ -30,8 +30,8 @@ class ClosingCheck:
         self._sizes = self._total.clone()
         self._reports: Tensor | None = None
 
-    def add(self, upload: Upload) -> None:
-        points = usable(upload.update)[self._places]
+    def add(self, upload: Upload, weight: float = 1.0) -> None:
+        points = weighted(usable(upload.update)[self._places], weight)
         self._total += points
         self._sizes += points.abs()
         if upload.report is not None:
@@ -59,7 +59,16 @@ class ClosingCheck:
             bool(((total - expected).abs() <= LAST_DIGITS * sizes).all())
             and bool(agree(model, after.parameters[self._places], before.parameters[self._places]))
             and self._is_bound(method, before, after, tally, divisor)
+            and self._is_average(method, before, after, model)
         )
+
+    def _is_average(self, method: Method, before: ServerState, after: ServerState, model: Tensor) -> bool:
+        """Whether the mean of the last models is that of the models as they were made."""
+        mean = None if before.average is None else before.average[self._places]
+        expected = method.aggregate.averaged(mean, model, before.round, method.rounds)
+        if expected is None or after.average is None:
+            return expected is after.average
+        return bool(agree(expected, after.average[self._places], 0.0 if mean is None else mean))
 
     def _is_bound(self, method: Method, before: ServerState, after: ServerState, tally: Tally, divisor: float) -> bool:
         reports = self._reports if tally.measured_reports is None else tally.measured_reports

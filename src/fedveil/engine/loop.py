@@ -144,8 +144,9 @@ def rounds(
         arrived: list[int] = []
         for upload in runtime.train(broadcast, cohort, taps, starts):
             arrived.append(upload.client)
-            tally.add(upload)
-            check.add(upload)
+            weight = method.aggregate.weight(upload.client, population)
+            tally.add(upload, weight)
+            check.add(upload, weight)
             observations += upload.observations
             if personal is not None:
                 personal.keep(state.round, broadcast.parameters, upload)

@@ -20,6 +20,9 @@ from fedveil.engine.client import Upload
 from fedveil.engine.updates import usable
 from fedveil.parts.personal import Attention, Personalisation, Shared
 
+SCORE = "accuracy"
+"""What a file calls the score of its model; for numbers it is the mean absolute error of the scaled labels."""
+
 Starts = Callable[[Sequence[int]], Tensor]
 """The models `[K, P]` that clients begin with."""
 
@@ -38,7 +41,7 @@ class PersonalModels:
         for path in sorted(directory.glob("*-*.safetensors")):
             client, round = path.stem.split("-")
             self._rounds.setdefault(int(client), []).append(int(round))
-        self._accuracy: dict[int, float] = {}
+        self._scores: dict[int, float] = {}
 
     def rewind(self, rounds: int) -> None:
         """Forget what was trained after the first `rounds` rounds, or half written; nobody has seen it published.
@@ -55,9 +58,7 @@ class PersonalModels:
                 if not trained:
                     del self._rounds[client]
         self.forget()
-        self._accuracy = {
-            client: accuracy for client in self._rounds if (accuracy := self._stored(client)[1]) is not None
-        }
+        self._scores = {client: score for client in self._rounds if (score := self._stored(client)[1]) is not None}
 
     def starts(self, shared: Tensor, cohort: Sequence[int]) -> Starts:
         """How clients of this cohort begin a round whose global model is `shared`; newcomers begin with it."""
@@ -70,16 +71,16 @@ class PersonalModels:
         return lambda clients: rule.helpers(torch.stack([self.model(client, shared) for client in clients]), shared)
 
     def keep(self, round: int, shared: Tensor, upload: Upload) -> None:
-        """Store the client's model as it was uploaded, with its accuracy on the client's own test set.
+        """Store the client's model as it was uploaded, with its score on the client's own test set.
 
         It is on the disk before a checkpoint that lets the older model go can be.
         """
         model = shared + usable(upload.update)
-        facts = {} if upload.accuracy is None else {"accuracy": repr(upload.accuracy)}
+        facts = {} if upload.own_score is None else {SCORE: repr(upload.own_score)}
         write_whole(self._path(upload.client, round), digested({"model": model}, facts))
         self._rounds.setdefault(upload.client, []).append(round)
-        if upload.accuracy is not None:
-            self._accuracy[upload.client] = upload.accuracy
+        if upload.own_score is not None:
+            self._scores[upload.client] = upload.own_score
 
     def forget(self) -> None:
         """Drop all but each client's newest model, when a checkpoint that needs no older one is safe."""
@@ -93,12 +94,12 @@ class PersonalModels:
         return self._stored(client)[0] if client in self._rounds else shared
 
     @property
-    def accuracy(self) -> float | None:
-        """The mean over all clients that have trained of their own models' accuracy on their own test sets.
+    def own_score(self) -> float | None:
+        """The mean over all clients that have trained of their own models' score on their own test sets.
 
         The exact sum does not depend on the order in which clients trained, which a resumed run does not know.
         """
-        return math.fsum(self._accuracy.values()) / len(self._accuracy) if self._accuracy else None
+        return math.fsum(self._scores.values()) / len(self._scores) if self._scores else None
 
     def _stored(self, client: int) -> tuple[Tensor, float | None]:
         path = self._path(client, self._rounds[client][-1])
@@ -108,7 +109,7 @@ class PersonalModels:
             raise FedveilError(
                 f"{path}: the client's model is damaged ({error}); put it back from a copy, or begin a new run"
             ) from None
-        return tensors["model"], float(facts["accuracy"]) if "accuracy" in facts else None
+        return tensors["model"], float(facts[SCORE]) if SCORE in facts else None
 
     def _path(self, client: int, round: int) -> Path:
         return self._directory / f"{client:07d}-{round:06d}.safetensors"

@@ -37,6 +37,12 @@ class ServerState:
     parameters: Tensor  # [P]
     optimiser: State
     bound: float | None = None  # C_t, where it follows the norms
+    average: Tensor | None = None  # [P]: the mean of the last models, where the method averages them
+
+    @property
+    def released(self) -> Tensor:
+        """The model that is evaluated, and handed out when training ends here."""
+        return self.parameters if self.average is None else self.average
 
 
 def initial_state(method: Method, parameters: Tensor) -> ServerState:
@@ -96,11 +102,12 @@ class Tally:
         self._layer_update_norms = torch.zeros(self.layout.group_count, dtype=torch.float64)
         self._waiting: list[tuple[Tensor, Tensor]] = []
 
-    def add(self, upload: Upload) -> None:
+    def add(self, upload: Upload, weight: float = 1.0) -> None:
+        """One client's upload, counted `weight` times; other weights than 1 are for what the server only adds up."""
         norms = group_norms(upload.update, self.layout)
         norm = float(lengths(upload.update))
         if math.isfinite(norm):
-            self._plain += upload.update if upload.cells is None else upload.cells
+            self._plain += weighted(upload.update if upload.cells is None else upload.cells, weight)
             self.update_norms.append(norm)
             self._layer_update_norms += norms
         else:  # a client whose training diverged contributes zero; the divisor stays what it is
@@ -174,6 +181,11 @@ class Tally:
         """V_c: the mean over coordinates of the updates' variance between clients."""
         squares = sum(norm**2 for norm in self.update_norms) / max(len(self.update_norms), 1)
         return max(squares / self.layout.size - self.update_scale, 0.0)
+
+
+def weighted(update: Tensor, weight: float) -> Tensor:
+    """An update counted `weight` times, in double precision; itself where that is once."""
+    return update if weight == 1 else update.double() * weight
 
 
 def server_mechanism(method: Method, state: ServerState) -> GaussianRound | None:
@@ -250,4 +262,5 @@ def close_round(method: Method, state: ServerState, tally: Tally, population: Po
     parameters, optimiser = method.aggregate.apply(
         state.parameters, tally.total, divisor, state.optimiser, state.round, method.rounds
     )
-    return ServerState(state.round + 1, parameters, optimiser, next_bound(method, state, tally, divisor))
+    average = method.aggregate.averaged(state.average, parameters, state.round, method.rounds)
+    return ServerState(state.round + 1, parameters, optimiser, next_bound(method, state, tally, divisor), average)

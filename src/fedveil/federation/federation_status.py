@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedveil.core.guarantee import plain_number
+from fedveil.core.scores import main_figure
 from fedveil.federation.coordinator_home import CoordinatorHome
 from fedveil.ledger.ledger_errors import LedgerBusy
 from fedveil.report.model.number_texts import epsilon_text
@@ -35,7 +36,8 @@ class FederationStatus:
     rounds: int
     planned: int
     finished: bool
-    accuracy: float | None
+    figure: str
+    quality: float | None  # by that figure, on the coordinator's public records
     sites: tuple[SiteContact, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,14 +74,16 @@ def federation_status(home: CoordinatorHome) -> FederationStatus:
                 spent=None if spent is None else spent[number],
             )
         )
-    measured = [event["accuracy"] for event in events if "accuracy" in event]
+    figure = main_figure(plan.schema.task)
+    measured = [event[figure.key] for event in events if figure.key in event]
     return FederationStatus(
         plan=plan.name,
         hash=plan.hash,
         rounds=files.published_rounds() if files.checkpoints.is_dir() else 0,
         planned=plan.spec.method.rounds,
         finished=files.result.exists(),
-        accuracy=measured[-1] if measured else None,
+        figure=figure.name,
+        quality=measured[-1] if measured else None,
         sites=tuple(sites),
     )
 
@@ -87,7 +91,7 @@ def federation_status(home: CoordinatorHome) -> FederationStatus:
 def federation_lines(status: FederationStatus) -> list[str]:
     """For a terminal."""
     state = "finished" if status.finished else "not finished; go on with: fedveil federation run"
-    quality = "" if status.accuracy is None else f", accuracy {status.accuracy:.4f} on public records"
+    quality = "" if status.quality is None else f", {status.figure} {status.quality:.4f} on public records"
     lines = [f"plan '{status.plan}' {status.hash[:16]}: {status.rounds} of {status.planned} rounds{quality}; {state}"]
     for site in status.sites:
         cost = "" if site.spent is None else f", ε = {epsilon_text(site.spent)} of {OWN_UNIT} × {OWN_VIEW}"

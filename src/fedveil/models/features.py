@@ -134,3 +134,27 @@ class Projected(FixedFeatures):
         centred = self.first(inputs) - self.mean
         turned = centred if self.basis is None else centred @ self.basis
         return functional.normalize(turned, dim=1)
+
+
+class SideBySide(FixedFeatures):
+    """The same features in two bases, each part of the same length, both together of length 1."""
+
+    means: Tensor
+    first_basis: Tensor
+    second_basis: Tensor
+
+    def __init__(self, first: FixedFeatures, means: Tensor, first_basis: Tensor, second_basis: Tensor) -> None:
+        super().__init__()
+        self.first = first
+        self.register_buffer("means", means)
+        self.register_buffer("first_basis", first_basis)
+        self.register_buffer("second_basis", second_basis)
+        self.outputs = first_basis.shape[1] + second_basis.shape[1]
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        features = self.first(inputs)
+        parts = [
+            functional.normalize((features - mean) @ basis, dim=1)
+            for mean, basis in zip(self.means, (self.first_basis, self.second_basis), strict=True)
+        ]
+        return torch.cat(parts, dim=1) / math.sqrt(2)

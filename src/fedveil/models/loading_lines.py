@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from fedveil.models.unit_rows import UnitRows
+
 _WRITTEN_AS_THEY_ARE = (
     nn.Linear, nn.Conv2d, nn.ReLU, nn.Sigmoid, nn.Tanh, nn.ELU, nn.Flatten, nn.MaxPool2d, nn.AvgPool2d, nn.Dropout,
     nn.GroupNorm, nn.LayerNorm,
@@ -21,6 +23,21 @@ def plain_network(model: nn.Module) -> str | None:
     if list(model._modules) != [str(place) for place in range(len(model))]:
         return None
     return f"torch.nn.Sequential({', '.join(f'torch.nn.{layer!r}' for layer in model)})"
+
+
+def _linear_lines(model: nn.Module, file: str) -> tuple[str, str, str] | None:
+    """For the linear model on rows of length 1 (`unit_rows.linear`), whose one parameter is a matrix."""
+    if type(model) is not nn.Sequential or list(model._modules) != ["features", "head"]:
+        return None
+    rows, head = model
+    if type(rows) is not UnitRows or type(head) is not nn.Linear or list(model.state_dict()) != ["head.weight"]:
+        return None
+    long = f"torch.nn.functional.pad(rows.flatten(1).clamp({-rows.limit!r}, {rows.limit!r}), (0, 1), value=1.0)"
+    return (
+        "import torch, safetensors.torch",
+        f'weight = safetensors.torch.load_file("{file}")["head.weight"]',
+        f"model = lambda rows: torch.nn.functional.normalize({long}, dim=1) @ weight.T",
+    )
 
 
 def loading_lines(
@@ -39,6 +56,9 @@ def loading_lines(
     if plain is not None:
         load = f'model.load_state_dict(safetensors.torch.load_file("{file}"))'
         return "import torch, safetensors.torch", f"model = {plain}", load
+    lines = _linear_lines(model, file)
+    if lines is not None:
+        return lines
     of_tokens = ", tokens=True" if tokens else ""
     return (
         "from fedveil.models.registry import build; from safetensors.torch import load_file",

@@ -18,6 +18,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.models import networks
 from fedveil.models.features import FixedFeatures
 from fedveil.models.scattering import scattering
+from fedveil.models.unit_rows import linear
 
 Factory = Callable[..., nn.Module]
 
@@ -30,6 +31,7 @@ MODELS: dict[str, Factory] = {
     "prifedsync-cifar": networks.prifedsync_cifar,
     "geyer-mlp": networks.geyer_mlp,
     "scattering": scattering,
+    "linear": linear,
 }
 
 

@@ -1,4 +1,4 @@
-"""A linear model on fixed features of pictures, in a basis made from drawn characters."""
+"""A linear model on fixed features of pictures, in a basis made from drawn pictures."""
 
 from __future__ import annotations
 
@@ -9,72 +9,137 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fedveil.core.atomic import write_whole
 from fedveil.core.checks import FieldError, count, one_of
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
-from fedveil.models.features import FixedFeatures, Projected, Scattering
+from fedveil.models.features import FixedFeatures, Projected, Scattering, SideBySide
+from fedveil.models.scenes import leaves, silhouettes, whitened
 from fedveil.models.strokes import characters, contrast
 
 CHARACTER_KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
 """The drawn characters behind the basis, and how many directions of it are kept."""
 
-BASIS = Path(__file__).with_name("strokes.safetensors")
+SILHOUETTES, CHARACTERS, GREY_LEAVES, GREY_OUTPUTS = 4000, 4000, 1000, 256
+COLOUR_LEAVES, COLOUR_OUTPUTS = 8000, 256
+"""The drawn pictures behind the bases for any pictures, and how many directions are kept."""
+
+BASIS, SCENES = (Path(__file__).with_name(name) for name in ("strokes.safetensors", "scenes.safetensors"))
+BASES = ("auto", "strokes", "plain", "scenes")
 
 
 def scattering(input_shape: Sequence[int], classes: int, *, basis: str = "auto", outputs: int = OUTPUTS) -> nn.Module:
     """Scattering features, a fixed basis, then one dense layer that begins at zero: all that is trained.
 
-    `basis = "strokes"` keeps the `outputs` directions that tell drawn characters apart (grey pictures); `"plain"` keeps
-    the features as they are; `"auto"` takes strokes for grey pictures. Neither was made from anybody's records.
+    `basis = "scenes"` is for any pictures: directions in which drawn scenes vary, scaled to vary equally, beside
+    strokes where pictures are grey. `"strokes"` keeps the `outputs` directions that tell drawn characters apart (grey
+    pictures); `"plain"` keeps the features as they are; `"auto"` takes strokes for grey pictures. None of them was
+    made from anybody's records.
     """
     if len(input_shape) != 3:
         raise FedveilError(f"model: 'scattering' needs pictures, but the records have shape {list(input_shape)}")
-    one_of("basis", basis, ("auto", "strokes", "plain"))
+    one_of("basis", basis, BASES)
     if basis == "auto":
         basis = "strokes" if input_shape[0] == 1 else "plain"
-    features: FixedFeatures = Scattering(input_shape)
-    if basis == "strokes":
-        count("outputs", outputs)
-        if input_shape[0] != 1:
-            raise FieldError("basis", "the characters are grey; use 'plain' for pictures with colours")
-        mean, directions = _stored()
-        if outputs > directions.shape[1]:
-            raise FieldError("outputs", f"must be at most {directions.shape[1]}, not {outputs}")
-        features = Projected(features, mean.clone(), directions[:, :outputs].clone())
-    else:
-        features = Projected(features, torch.zeros(features.outputs), None)
+    features = _features(Scattering(input_shape), input_shape[0], basis, outputs)
     head = nn.Linear(features.outputs, classes)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
     return nn.Sequential(OrderedDict(features=features, head=head))
 
 
+def _features(first: FixedFeatures, channels: int, basis: str, outputs: int) -> FixedFeatures:
+    if basis == "plain":
+        return Projected(first, torch.zeros(first.outputs), None)
+    if basis == "strokes":
+        count("outputs", outputs)
+        if channels != 1:
+            raise FieldError("basis", "the characters are grey; use 'plain' or 'scenes' for pictures with colours")
+        mean, directions = _stored()
+        if outputs > directions.shape[1]:
+            raise FieldError("outputs", f"must be at most {directions.shape[1]}, not {outputs}")
+        return Projected(first, mean.clone(), directions[:, :outputs].clone())
+    scenes = _stored_scenes()
+    if channels == 1:
+        means = torch.stack([_stored()[0], scenes["grey.mean"]])
+        return SideBySide(
+            first, means, _without(_stored()[1], scenes["grey.offset"]), scenes["grey.directions"].clone()
+        )
+    if channels != 3:
+        raise FieldError("basis", f"scenes are grey or have 3 colours, not {channels}; use 'plain'")
+    return Projected(first, scenes["colour.mean"].clone(), scenes["colour.directions"].clone())
+
+
+def _without(directions: Tensor, offset: Tensor) -> Tensor:
+    """Strokes that do not see in which direction silhouettes lie: there all of their pictures would look alike."""
+    return directions - (directions @ offset)[:, None] * offset
+
+
 @torch.no_grad()
 def make_basis() -> tuple[Tensor, Tensor]:
     """The mean `[F]` and the directions `[F, OUTPUTS]`, from code and a seed alone."""
     pictures = characters(CHARACTER_KINDS, SAMPLES, SEED)
-    features = Scattering((1, 28, 28))
-    return contrast(
-        torch.cat([features(part) for part in torch.split(pictures, 500)]), CHARACTER_KINDS, OUTPUTS, SHRINKAGE
-    )
+    return contrast(_scattered(pictures), CHARACTER_KINDS, OUTPUTS, SHRINKAGE)
+
+
+def make_scenes() -> dict[str, Tensor]:
+    """Means and directions for any pictures, grey and in colours, from code and seeds alone."""
+    shapes = _scattered(silhouettes(SILHOUETTES, 28, SEED))
+    strokes = _scattered(characters(CHARACTERS // 4, 4, SEED + 1))
+    grey = torch.cat([shapes, strokes, _scattered(leaves(GREY_LEAVES, 1, 28, SEED))])
+    mean, directions = whitened(grey, GREY_OUTPUTS, SHRINKAGE)
+    stroke_mean, stroke_directions = _stored()
+    offset = functional.normalize(((shapes - stroke_mean) @ stroke_directions).mean(dim=0), dim=0)
+    colour_mean, colour_directions = whitened(_scattered(leaves(COLOUR_LEAVES, 3, 32, SEED)), COLOUR_OUTPUTS, SHRINKAGE)
+    return {
+        "grey.mean": mean,
+        "grey.directions": directions,
+        "grey.offset": offset,
+        "colour.mean": colour_mean,
+        "colour.directions": colour_directions,
+    }
+
+
+@torch.no_grad()
+def _scattered(pictures: Tensor) -> Tensor:
+    features = Scattering(tuple(pictures.shape[1:]))
+    return torch.cat([features(part) for part in torch.split(pictures, 500)])
 
 
 @cache
 def _stored() -> tuple[Tensor, Tensor]:
     """What `make_basis` made once, so that every machine has the same numbers and nobody waits for them."""
+    basis = _read(BASIS)
+    return basis["mean"], basis["directions"]
+
+
+@cache
+def _stored_scenes() -> dict[str, Tensor]:
+    """What `make_scenes` made once."""
+    return _read(SCENES)
+
+
+def _read(path: Path) -> dict[str, Tensor]:
     try:
-        basis, _ = read_digested(BASIS)
+        stored, _ = read_digested(path)
     except TensorsDamaged as error:
-        raise FedveilError(f"{BASIS}: the fixed features are damaged ({error}); install fedveil again") from None
-    return basis["mean"].float(), basis["directions"].float()
+        raise FedveilError(f"{path}: the fixed features are damaged ({error}); install fedveil again") from None
+    return {name: tensor.float() for name, tensor in stored.items()}
 
 
 def store_basis() -> None:
-    """`python -m fedveil.models.scattering` after a change of the features or the characters."""
+    """`python -m fedveil.models.scattering` after a change of the features or of what is drawn."""
     mean, directions = make_basis()
     write_whole(BASIS, digested({"mean": mean.half(), "directions": directions.half()}))
+    _stored.cache_clear()
+    store_scenes()
+
+
+def store_scenes() -> None:
+    """The part of `store_basis` that is made from scenes."""
+    write_whole(SCENES, digested({name: tensor.half() for name, tensor in make_scenes().items()}))
 
 
 if __name__ == "__main__":

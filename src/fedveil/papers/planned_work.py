@@ -12,8 +12,9 @@ from functools import cache
 from typing import Any
 
 from fedveil.config.convert import unstructure
+from fedveil.config.data_spec import DataSpec
 from fedveil.config.merge import difference, without
-from fedveil.config.spec import DataSpec, ModelSpec, Spec, resolve
+from fedveil.config.spec import ModelSpec, Spec, resolve
 from fedveil.core.errors import ArgumentError
 from fedveil.data.known_sets import encoding_of
 from fedveil.method import Method

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedveil.config.spec import DataSpec, resolve
+from fedveil.config.data_spec import DataSpec
+from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.papers.planned_work import EpsilonOf, digest, run_name, spec_of

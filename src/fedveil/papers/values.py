@@ -23,7 +23,7 @@ DIVERGED = "diverged"
 def final_accuracy(done: Done, prepared: Prepared) -> Value:
     """Of the global model on the validation records, after the last round."""
     assert done.result is not None
-    return done.result.accuracy if math.isfinite(done.result.loss) else DIVERGED
+    return done.result.main if math.isfinite(done.result.loss) else DIVERGED
 
 
 def rounds_done(done: Done, prepared: Prepared) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,20 @@ from fedveil.accounting.calibrate import Calibration, calibrate
 from fedveil.accounting.claims import claims
 from fedveil.accounting.context import Budget, Context
 from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.site_table import site_guarantees
 from fedveil.accounting.table import Table
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Claim, cell_name, plain_number
+from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.ledger.anchor import LedgerSummary
 from fedveil.ledger.ledger_errors import Pin
 from fedveil.ledger.store import Ledger
 from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
@@ -44,6 +48,7 @@ class Account:
     claims: tuple[Claim, ...]
     changes: tuple[Change, ...] = ()  # what is not as the spec was given
     ledger: LedgerSummary | None = None  # from which it is known what was spent
+    rounds: tuple[int, ...] | None = None  # in how many of them each client took part
 
     @property
     def title(self) -> str:
@@ -56,6 +61,11 @@ class Account:
         """Each client's own ε of one record against the server, where something was spent."""
         return None if self.spent is None else self.spent.per_client(OWN_UNIT, OWN_VIEW)
 
+    @cached_property
+    def sites(self) -> SiteGuarantees | None:
+        """Each named site's own ε; None where clients have no names."""
+        return site_guarantees(self.promised, self.spent, self.rounds)
+
     def to_dict(self) -> dict[str, Any]:
         """`guarantees` is what was spent where something ran, else what is promised."""
         table: dict[str, Any] = {"guarantees": cells(self.spent or self.promised)}
@@ -64,6 +74,8 @@ class Account:
             own = [plain_number(value) for value in self.per_client or ()]
             table["ledger"] = None if self.ledger is None else asdict(self.ledger)
             table["per_client"] = {"unit": str(OWN_UNIT), "view": str(OWN_VIEW), "epsilon": own}
+        if self.sites is not None:
+            table["sites"] = self.sites.to_dict()
         return {**table, "claimed": [claim.to_dict() for claim in self.claims]}
 
 
@@ -85,6 +97,7 @@ def account(
 
     `head` is a head that the run's ledger had, written down elsewhere: a ledger that never had it is refused.
     """
+    check_arguments(overrides=overrides, dataset=dataset)
     run = run_of(source, overrides)
     if run is not None:
         return _account_run(run, delta, secondary, head)
@@ -114,7 +127,9 @@ def _account_run(files: RunFiles, delta: float | None, secondary: bool, head: st
     context = _at(pinned, delta)
     promise = plan(context, secondary=secondary)
     spent = replay(context, book.charges, book.begun, attempts=book.attempts, secondary=secondary)
-    return Account(files.directory.name, spec, context, promise, spent, claims(context), ledger=book.summary)
+    rounds = book.rounds_of_clients(context.population.clients)
+    found = claims(context)
+    return Account(files.directory.name, spec, context, promise, spent, found, ledger=book.summary, rounds=rounds)
 
 
 def _context_of(files: RunFiles, spec: Spec, ledger: Ledger) -> Context:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from fedveil.config.spec import Spec
 from fedveil.core.atomic import disk_errors
 from fedveil.core.digests import keyed_digest
 from fedveil.core.errors import FedveilError
+from fedveil.core.tasks import read_task
 from fedveil.core.types import Charge
 from fedveil.data.dataset import Dataset
+from fedveil.data.schema_file import schema_digest
 from fedveil.ledger.anchor import LedgerSummary, user_key
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.ledger_errors import LedgerUnusable, Pin
@@ -48,6 +51,11 @@ class Book:
     def begun(self) -> int:
         return 1 + max(self.attempts, default=-1)
 
+    def rounds_of_clients(self, clients: int) -> tuple[int, ...]:
+        """In how many rounds each client took part; every attempt counts, also one that was never published."""
+        taken = Counter(client for entry in self.rounds for client in entry.cohort)
+        return tuple(taken[client] for client in range(clients))
+
     def check_cohorts(self, worked: Mapping[int, int]) -> None:
         """Refuse a ledger that knows of other numbers of clients than have worked in the rounds."""
         known = {entry.round: len(entry.arrived) for entry in self.rounds}
@@ -68,6 +76,7 @@ def opened_ledger(files: RunFiles) -> Iterator[Ledger]:
 
 def pins_of(files: RunFiles, context: Context, dataset: Dataset) -> dict[Pin, str]:
     """What a run is held to from its beginning."""
+    _check_task(files, dataset)
     return {**_public_pins(files, context_record(context)), Pin.RECORDS: _records_text(files, dataset)}
 
 
@@ -113,9 +122,26 @@ def _check_result(files: RunFiles, ledger: Ledger) -> None:
 
 def check_records(files: RunFiles, dataset: Dataset) -> None:
     """Refuse records other than those that a run began with."""
+    _check_task(files, dataset)
     if files.ledger.is_file():
         with opened_ledger(files) as ledger:
             ledger.check(Pin.RECORDS, _records_text(files, dataset))
+
+
+def check_schema(files: RunFiles, dataset: Dataset) -> None:
+    """Refuse a schema other than that which a run began with: its model would go home with the wrong one."""
+    digest = None if dataset.schema is None else schema_digest(dataset.schema)
+    if files.read_json(files.manifest).get("schema") != digest:
+        raise FedveilError(
+            f"{files.directory}: began with another schema than these records have ({files.schema.name})"
+        )
+
+
+def _check_task(files: RunFiles, dataset: Dataset) -> None:
+    """The same labels may be named otherwise, or scaled by another range; runs of older versions did not keep that."""
+    began = read_task(files.read_json(files.manifest).get("task"))
+    if began is not None and began != dataset.task:
+        raise FedveilError(f"{files.directory}: the run began with another task ({began}), not {dataset.task}")
 
 
 def _records_text(files: RunFiles, dataset: Dataset) -> str:

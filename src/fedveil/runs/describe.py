@@ -61,6 +61,16 @@ def _bound(mechanism: Gaussian, rounds: int) -> str:
     return f"{level}{by}"
 
 
+def choice_lines(spec: Spec) -> list[str]:
+    """What a front door chose, and why: one line each."""
+    if not spec.choices:
+        return []
+    return [
+        "chosen from public facts alone (shape, classes, clients, records, ε):",
+        *(f"  {one}" for one in spec.choices),
+    ]
+
+
 def training_words(spec: Spec) -> list[str]:
     """Who is drawn, and what a client does."""
     method = spec.method
@@ -77,6 +87,11 @@ def training_words(spec: Spec) -> list[str]:
     size = getattr(method.batch, "size", None)
     batch = f"batches of {size} ({method.batch.kind})" if size is not None else "all records at once"
     sentences = [f"{drawn}{limit}.", f"In a round, a client makes {work} with {batch}."]
+    if method.aggregate.weights == "records":
+        sentences.append("An update counts as much as its client has records.")
+    if method.aggregate.average:
+        share = f"{method.aggregate.average:.0%}"
+        sentences.append(f"The model that is handed out is the mean of those of the last {share} of the rounds.")
     privacy = spec.privacy
     if privacy.epsilon is not None:
         sentences.append(

@@ -209,6 +209,8 @@ class RunFiles:
         """Publish a state; older checkpoints are removed once the new one is safe."""
         tensors: dict[str, Tensor] = {f"model/{name}": t for name, t in layout.split(state.parameters).items()}
         tensors |= {f"server/{index}": tensor for index, tensor in enumerate(state.optimiser)}
+        if state.average is not None:
+            tensors["average"] = state.average.clone()  # the first mean is the model itself
         path = self.checkpoints / f"round-{state.round:06d}.safetensors"
         facts = {"round": str(state.round)} | ({} if state.bound is None else {"bound": repr(state.bound)})
         write_whole(path, digested(tensors, facts))
@@ -229,7 +231,8 @@ class RunFiles:
             named = {key.removeprefix("model/"): value for key, value in tensors.items() if key.startswith("model/")}
             server = sorted((key for key in tensors if key.startswith("server/")), key=lambda key: int(key[7:]))
             bound = float(facts["bound"]) if "bound" in facts else None
-            return ServerState(int(facts["round"]), layout.join(named), tuple(tensors[key] for key in server), bound)
+            optimiser, average = tuple(tensors[key] for key in server), tensors.get("average")
+            return ServerState(int(facts["round"]), layout.join(named), optimiser, bound, average)
         except TensorsDamaged as error:
             raise FedveilError(
                 f"{path}: the checkpoint is damaged ({error}); put it back from a copy, or begin a new run"
@@ -257,10 +260,15 @@ class RunFiles:
     def _checkpoint_paths(self) -> list[Path]:
         return sorted(self.checkpoints.glob("round-*.safetensors"))
 
-    def save_model(self, parameters: Tensor, layout: Layout, model: nn.Module) -> None:
-        """The whole network's state, also what is not trained, so that it takes records as they are."""
+    def save_model(self, parameters: Tensor, layout: Layout, model: nn.Module) -> bytes:
+        """The whole network's state, also what is not trained, so that it takes records as they are.
+
+        The result is the content of the file.
+        """
         layout.load(model, parameters)
-        write_whole(self.model, save(_contiguous(model.state_dict())))
+        content = save(_contiguous(model.state_dict()))
+        write_whole(self.model, content)
+        return content
 
     # Events
 

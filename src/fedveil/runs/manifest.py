@@ -11,15 +11,16 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from fedveil.accounting.context import Context
-from fedveil.config.convert import unstructure
+from fedveil.config.convert import structure, unstructure
 from fedveil.config.spec import Spec
+from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
-from fedveil.core.objectives import Objective
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.openness import UNRECORDED
 from fedveil.core.tasks import task_record
 from fedveil.core.types import Population
@@ -64,6 +65,14 @@ def maker_line(made: Mapping[str, Any]) -> str:
     names = {"machine": "", "python": "Python ", "torch": "PyTorch ", "fedveil": "fedveil "}
     known = [f"{name}{made[key]}" for key, name in names.items() if key in made]
     return ", ".join([*known, str(made.get("created", "at an unknown time"))[:10]])
+
+
+def read_objective(record: Any) -> Objective:
+    """The objective that a manifest names; older ones, which name none, were of plain cross-entropy."""
+    try:
+        return CROSS_ENTROPY if record is None else structure(record, cast("type[Objective]", Objective), "objective")
+    except FedveilError:
+        return CROSS_ENTROPY
 
 
 # The context beside the spec

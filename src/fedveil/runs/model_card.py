@@ -19,7 +19,6 @@ from fedveil.core.tasks import Classification, Task
 from fedveil.data.encoding_sentences import column_encoding, column_meaning
 from fedveil.data.schema import FROM_DATA, Schema, feature_names
 from fedveil.data.schema_file import schema_digest, schema_toml
-from fedveil.data.sources import sha256_of
 from fedveil.models.loading_lines import loading_lines
 from fedveil.report.page.model_card_markdown import model_card_markdown
 from fedveil.runs.files import RunFiles
@@ -28,9 +27,11 @@ from fedveil.runs.prepare import Prepared
 CARD_FORMAT = 1
 
 
-def write_model_card(files: RunFiles, prepared: Prepared, rounds: int, cells: tuple[Guarantee, ...]) -> None:
-    """Beside the model, which must be there. `cells` are guarantees that may be told to everybody."""
-    card = model_card(prepared, rounds, cells, sha256_of(files.model.read_bytes()))
+def write_model_card(
+    files: RunFiles, prepared: Prepared, rounds: int, cells: tuple[Guarantee, ...], sha256: str
+) -> None:
+    """Beside the model, whose file has this SHA-256. `cells` are guarantees that may be told to everybody."""
+    card = model_card(prepared, rounds, cells, sha256)
     files.write_ending(files.card, card)
     write_whole(files.card.with_suffix(".md"), model_card_markdown(card, cells).encode())
 
@@ -103,4 +104,13 @@ def read_model_card(files: RunFiles) -> Mapping[str, Any]:
     if not files.card.is_file():
         why = "an older version made the run" if files.result.exists() else "the run has not ended"
         raise FedveilError(f"{files.directory}: has no model card ({why})")
-    return files.read_ending(files.card)
+    card = files.read_ending(files.card)
+    model = card.get("model")
+    needed = {"sha256": str, "input_shape": list, "outputs": int, "tokens": bool}
+    if (
+        card.get("format") != CARD_FORMAT
+        or not isinstance(model, dict)
+        or not all(isinstance(model.get(key), kind) for key, kind in needed.items())
+    ):
+        raise FedveilError(f"{files.card}: not a model card of this version")
+    return card

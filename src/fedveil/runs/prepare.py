@@ -10,14 +10,15 @@ from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
+from fedveil.config.public_facts import divide, load_for
 from fedveil.config.site_settings import site_task
-from fedveil.config.spec import DataSpec, Source, Spec, resolve
+from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
-from fedveil.data.dataset import Dataset, load, official_split, strata
-from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
+from fedveil.data.dataset import Dataset
+from fedveil.data.partitions import Partition
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -102,33 +103,7 @@ def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Da
     if dataset.sites:
         rows = len(dataset.input_shape) == 1 and not dataset.tokens
         task = site_task(len(dataset.sites), rows_of_numbers=rows)
-    return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task)
-
-
-def load_for(spec: DataSpec) -> Dataset:
-    """The named data set, split as the spec says."""
-    return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
-
-
-def divide(spec: DataSpec, dataset: Dataset) -> Partition:
-    """Who holds which of the data set's records."""
-    if isinstance(spec.partition, NaturalSites):
-        partition = site_partition(dataset.sites, spec.test, spec.seed)
-        if spec.clients not in (0, len(partition.clients)):
-            raise FedveilError(
-                f"data.clients: the data set '{dataset.name}' has {len(partition.clients)} sites, not {spec.clients};"
-                " leave it out, or choose another partition"
-            )
-        return partition
-    return make_partition(
-        strata(dataset.train.labels, dataset.task),
-        strata(dataset.validation.labels, dataset.task),
-        spec.partition,
-        spec.clients,
-        spec.records if spec.records is not None else len(dataset.train) // spec.clients,
-        spec.test,
-        spec.seed,
-    )
+    return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task, dataset=dataset)
 
 
 def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None = None) -> Prepared:

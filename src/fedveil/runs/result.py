@@ -10,21 +10,21 @@ from typing import Any
 
 from fedveil.accounting.exposure import CLEAN_ROWS
 from fedveil.core.guarantee import Guarantee
+from fedveil.core.objectives import CROSS_ENTROPY, Objective
+from fedveil.core.scores import Scores
+from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.core.types import Unit, View
 from fedveil.method import Method
 
 NUMBERS_OF_A_RESULT = (
-    "accuracy", "loss", "rounds", "seconds", "receipts", "rejected", "own_accuracy", "personal_accuracy", "sent_bytes",
-    "saved_bytes",
+    "accuracy", "loss", "rounds", "seconds", "receipts", "rejected", "own_accuracy", "personal_accuracy", "own_mae",
+    "personal_mae", "sent_bytes", "saved_bytes",
 )  # fmt: skip
 
-LARGEST_LOSS_OF_A_MODEL = 1e4
-"""A constant guess among a million classes has a mean cross-entropy of 14; far beyond it nothing is learned."""
 
-
-def has_diverged(loss: float) -> bool:
+def has_diverged(loss: float, objective: Objective = CROSS_ENTROPY) -> bool:
     """Whether a mean loss is not a number, or so large that the training must have left all bounds."""
-    return not loss <= LARGEST_LOSS_OF_A_MODEL
+    return not loss <= objective.out_of_bounds
 
 
 def executed_cells(cells: Iterable[Guarantee], method: Method) -> tuple[Guarantee, ...]:
@@ -50,12 +50,12 @@ def executed_cells(cells: Iterable[Guarantee], method: Method) -> tuple[Guarante
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended."""
+    """How a run ended. `accuracy` is None where labels are numbers; `scores` has all figures."""
 
     run: Path
     method: str
     data: str
-    accuracy: float
+    accuracy: float | None
     loss: float
     rounds: int
     seconds: float
@@ -65,14 +65,20 @@ class Result:
     guarantees: tuple[Guarantee, ...]  # what was spent, cell by cell
     own_accuracy: float | None = None  # mean over clients: the global model on a client's own test set
     personal_accuracy: float | None = None  # mean over clients: its own model on its own test set
+    own_mae: float | None = None  # the same two where labels are numbers: mean absolute errors
+    personal_mae: float | None = None
     sent_bytes: int = 0  # by all clients together
     saved_bytes: int = 0  # by sending only part of the updates
+    site_guarantees: SiteGuarantees | None = None  # each named site's own ε
     ledger_head: str | None = None  # it fixes all that the ledger held at the end; runs of older formats have none
+    scores: Scores | None = None  # older runs have none
+    diverged: bool = False  # the training ended in a model that is worse than any guess
 
     @property
-    def diverged(self) -> bool:
-        """Whether the training ended in a model that is worse than any guess."""
-        return has_diverged(self.loss)
+    def main(self) -> float:
+        """The figure by which runs are compared: accuracy, or the root of the mean squared error; NaN without one."""
+        value = self.accuracy if self.scores is None else self.scores.main
+        return math.nan if value is None else value
 
     def of(self, unit: Unit, view: View) -> Guarantee:
         """What was spent in one cell."""
@@ -80,15 +86,21 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         table = {field.name: getattr(self, field.name) for field in fields(self)}
-        table |= {"diverged": self.diverged}
+        table |= {"scores": None if self.scores is None else self.scores.to_dict()}
+        table |= {"site_guarantees": None if self.site_guarantees is None else self.site_guarantees.to_dict()}
         return table | {"run": str(self.run), "guarantees": [cell.to_dict() for cell in self.guarantees]}
 
     @staticmethod
     def from_dict(table: Mapping[str, Any], run: Path, method: Method) -> Result:
         """What `to_dict` made of a run of a method; KeyError, TypeError or ValueError for anything else."""
         cells = executed_cells((Guarantee.from_dict(cell) for cell in table["guarantees"]), method)
-        known = {key: value for key, value in table.items() if key != "diverged"}
-        result = Result(**{**known, "run": run, "guarantees": cells})
+        known = {**table, "run": run, "guarantees": cells}
+        if table.get("scores") is not None:
+            known["scores"] = Scores.from_dict(table["scores"])
+        if table.get("site_guarantees") is not None:
+            known["site_guarantees"] = SiteGuarantees.from_dict(table["site_guarantees"])
+        known["diverged"] = bool(table.get("diverged", has_diverged(table["loss"])))
+        result = Result(**known)
         for name in NUMBERS_OF_A_RESULT:
             value = getattr(result, name)
             if isinstance(value, bool) or not isinstance(value, int | float | None):

@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.site_table import site_guarantees
 from fedveil.accounting.table import Table, exceeded, releasable_cells
 from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
+from fedveil.core.scores import Scores
+from fedveil.core.tasks import Task
 from fedveil.data.dataset import Dataset
-from fedveil.data.known_sets import SETS
 from fedveil.data.schema_file import schema_toml
+from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
-from fedveil.engine.batched import Evaluation
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
@@ -31,16 +33,21 @@ from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
+from fedveil.report.model.score_texts import measured_text, useless_text
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
-from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, opened_ledger, pins_of, read_book
+from fedveil.report.terminal.site_lines import site_lines
+from fedveil.runs.argument_checks import check_arguments
+from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, check_schema, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.derived_charges import RoundCharges, round_charges
+from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.model_card import write_model_card
 from fedveil.runs.prepare import Prepared, prepare, resolve_for
 from fedveil.runs.result import Result, has_diverged
+from fedveil.runs.scoring import OWN_FIGURES, final_scores, round_figures
 from fedveil.runtimes.local import on_this_machine
 
 
@@ -63,6 +70,8 @@ def run(
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
     `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
     """
+    numbers = {"rounds": rounds, "seed": seed, "workers": workers, "chunk": chunk}
+    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
@@ -101,12 +110,14 @@ def resume(
     runtime: MakeRuntime | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
+    check_arguments(dataset=dataset, paths={"directory": directory}, numbers={"workers": workers, "chunk": chunk})
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():
         return _stored_result(files, dataset)
     files.check_continuable()
     prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
+    check_schema(files, prepared.dataset)
     return continue_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter)
 
 
@@ -149,7 +160,7 @@ def _train(
 
 def _resume_words(spec: Spec, files: RunFiles) -> str:
     """The command that goes on; records of one's own can only be given from Python."""
-    if spec.data.name in SETS:
+    if spec.data.reproducible:
         return shlex.join(["fedveil", "resume", str(files.directory)])
     return f"fedveil.resume('{files.directory}', dataset=…)"
 
@@ -173,10 +184,12 @@ def _train_rounds(
     files.trim_events(state.round)
     personal = _personal(prepared, files, state.round)
     files.append_event({"event": "start", "rounds_done": state.round})
+    if spec.choices:
+        reporter.note("\n".join(choice_lines(spec)))
     for change in prepared.changes:
         reporter.note(str(change))
     promise = plan(context)
-    reporter.note("\n".join(table_lines("promised", promise.guarantees)))
+    reporter.note("\n".join([*table_lines("promised", promise.guarantees), *site_lines(site_guarantees(promise))]))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
     charges = round_charges(context)
@@ -199,7 +212,7 @@ def _train_rounds(
         state = closed.state
         event = _event(closed)
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
-            event |= _evaluated(prepared, runtime.evaluate(state), personal)
+            event |= round_figures(prepared, runtime.evaluate(state), personal)
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
@@ -208,13 +221,16 @@ def _train_rounds(
         files.save_checkpoint(state, prepared.layout)
         if personal is not None:
             personal.forget()
-        _report(reporter, event, method.rounds)
+        _report(reporter, event, method.rounds, prepared.dataset.task)
     if state.round < method.rounds:
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
-    measured = _evaluated(prepared, runtime.evaluate(state), personal)
-    if has_diverged(measured["loss"]):
+    evaluation = runtime.evaluate(state)
+    measured, scores = round_figures(prepared, evaluation, personal), final_scores(prepared, evaluation)
+    if has_diverged(measured["loss"], prepared.job.objective):
         reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
-    return _finish(prepared, files, ledger, state, measured, promise)
+    elif (useless := useless_text(scores)) is not None:
+        reporter.note(useless)
+    return _finish(prepared, files, ledger, state, measured, scores, promise)
 
 
 def _unfinished(ledger: Ledger, state: ServerState, charges: RoundCharges) -> LedgerRound | None:
@@ -233,16 +249,6 @@ def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModel
     models = PersonalModels(rule, files.personal)
     models.rewind(rounds)
     return models
-
-
-def _evaluated(prepared: Prepared, evaluation: Evaluation, personal: PersonalModels | None) -> dict[str, float]:
-    """The global model on the validation records and on the clients' own test sets, and the clients' own models."""
-    measured = {"accuracy": evaluation.accuracy, "loss": evaluation.mean_loss}
-    if prepared.spec.data.test:
-        measured["own_accuracy"] = evaluation.own
-    if personal is not None and personal.accuracy is not None:
-        measured["personal_accuracy"] = personal.accuracy
-    return measured
 
 
 def _stored_result(files: RunFiles, dataset: Dataset | None) -> Result:
@@ -269,7 +275,8 @@ def _finish(
     files: RunFiles,
     ledger: Ledger,
     state: ServerState,
-    evaluation: Mapping[str, float],
+    measured: Mapping[str, float],
+    scores: Scores,
     promise: Table,
 ) -> Result:
     context = prepared.context
@@ -284,10 +291,11 @@ def _finish(
         run=files.directory,
         method=prepared.spec.base,
         data=prepared.dataset.name,
-        accuracy=evaluation["accuracy"],
-        loss=evaluation["loss"],
-        own_accuracy=evaluation.get("own_accuracy"),
-        personal_accuracy=evaluation.get("personal_accuracy"),
+        accuracy=measured.get("accuracy"),
+        loss=measured["loss"],
+        scores=scores,
+        diverged=has_diverged(measured["loss"], prepared.job.objective),
+        **{name: measured.get(name) for name in OWN_FIGURES},
         sent_bytes=sum(event.get("upload_bytes", 0) for event in events),
         saved_bytes=sum(event.get("dense_bytes", 0) - event.get("upload_bytes", 0) for event in events),
         rounds=state.round,
@@ -296,10 +304,11 @@ def _finish(
         receipts=len(published),
         rejected=sum(event["rejected"] for event in events),
         guarantees=total.guarantees,
+        site_guarantees=site_guarantees(promise, total, book.rounds_of_clients(context.population.clients)),
         ledger_head=ledger.head,
     )
-    files.save_model(state.parameters, prepared.layout, prepared.model)
-    write_model_card(files, prepared, state.round, releasable_cells(promise, total))
+    saved = files.save_model(state.released, prepared.layout, prepared.model)
+    write_model_card(files, prepared, state.round, releasable_cells(promise, total), sha256_of(saved))
     files.append_event({"event": "end"})
     files.write_result(without(result.to_dict(), "run"))  # a directory can be moved
     return result
@@ -316,20 +325,22 @@ def _event(closed: Closed) -> dict[str, Any]:
     return {"event": "round", "round": closed.round, **asdict(closed.summary)}
 
 
-def _report(reporter: Reporter, event: Mapping[str, Any], total: int) -> None:
+def _report(reporter: Reporter, event: Mapping[str, Any], total: int, task: Task) -> None:
     if event["rejected"] or event["rejected_updates"]:
         reporter.note(
             f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
             " were not finite and counted as zero"
         )
-    reporter.round(event["round"] + 1, total, event.get("accuracy"), event.get("loss", event["train_loss"]))
+    loss = f"loss {event.get('loss', event['train_loss']):.4f}"
+    reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, task), loss))))
 
 
 def _title(prepared: Prepared, files: RunFiles) -> str:
     spec, population = prepared.spec, prepared.sites.population
     seeded = " (seeded: not private)" if prepared.streams.seeded else ""
+    who = "sites" if population.names else "clients"
     return (
-        f"{spec.base} on {prepared.dataset.name}: {population.clients} clients, {prepared.layout.size:,} parameters"
+        f"{spec.base} on {prepared.dataset.name}: {population.clients} {who}, {prepared.layout.size:,} parameters"
         f"{seeded} → {files.directory}"
     )
 

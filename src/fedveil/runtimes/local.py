@@ -92,6 +92,8 @@ def count_workers(asked: int | None) -> int:
     cores = usable_cores()
     if asked is None:
         return cores
+    if isinstance(asked, bool) or not isinstance(asked, int):
+        raise ArgumentError("workers", f"must be a whole number, not {asked!r}")
     if asked < 1:
         raise ArgumentError("workers", f"must be at least 1, not {asked}")
     if asked > WORKERS_PER_CORE * cores:
@@ -143,7 +145,7 @@ class LocalRuntime:
 
     def evaluate(self, state: ServerState) -> Evaluation:
         firsts = range(0, len(self._job.validation.labels), EVALUATION_SLICE)
-        return Evaluation.total(self._running.run(("evaluate", state.parameters, first) for first in firsts))
+        return Evaluation.total(self._running.run(("evaluate", state.released, first) for first in firsts))
 
     @property
     def _running(self) -> _Here | _Workers:

@@ -33,7 +33,7 @@ def pack_uploads(uploads: Sequence[Upload]) -> Packed:
         updates=torch.stack([upload.update for upload in uploads]),
         cells=torch.stack(cells) if cells else None,
         reports=torch.stack(reports) if reports else None,
-        others=tuple((one.client, one.receipts, one.statistics, one.accuracy, one.observations) for one in uploads),
+        others=tuple((one.client, one.receipts, one.statistics, one.own_score, one.observations) for one in uploads),
     )
 
 
@@ -43,8 +43,8 @@ def unpack_uploads(packed: Packed) -> tuple[Upload, ...]:
     cells = nothing if packed.cells is None else packed.cells
     reports = nothing if packed.reports is None else packed.reports
     return tuple(
-        Upload(client, update, receipts, statistics, integers, report, accuracy, observations)
-        for update, integers, report, (client, receipts, statistics, accuracy, observations) in zip(
+        Upload(client, update, receipts, statistics, integers, report, own_score, observations)
+        for update, integers, report, (client, receipts, statistics, own_score, observations) in zip(
             packed.updates, cells, reports, packed.others, strict=True
         )
     )

@@ -136,7 +136,7 @@ class NetworkRuntime:
     def __init__(self, job: Job, correspondence: Correspondence) -> None:
         self._job, self._sites = job, correspondence
         self._population: Population = job.sites.population
-        self._engine = Engine(job) if len(job.validation) else None
+        self._engine = Engine(job)
 
     def train(
         self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
@@ -190,10 +190,8 @@ class NetworkRuntime:
         return Upload(client, update, receipts, None, cells, report)
 
     def evaluate(self, state: ServerState) -> Evaluation:
-        if self._engine is None:
-            return Evaluation(0, 0, 0.0)
         firsts = range(0, len(self._job.validation), EVALUATION_SLICE)
-        return Evaluation.total([self._engine.evaluate(state.parameters, first) for first in firsts])
+        return Evaluation.total([self._engine.evaluate(state.released, first) for first in firsts])
 
 
 def _refusal_in(header: Mapping[str, Any]) -> Refusal | None:

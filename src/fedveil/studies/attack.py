@@ -34,6 +34,7 @@ from fedveil.data.known_sets import known_set
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.server import ServerState
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_attack
 from fedveil.runs.files import run_of
@@ -123,6 +124,8 @@ def attack(
     A directory for what is `unfinished` lets the same call go on after an interruption; it is the caller's to remove.
     """
     begun = time.perf_counter()
+    numbers = {"victims": victims, "iterations": iterations, "seed": seed, "seeds": seeds, "looks": looks}
+    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
     for name, value in (("seeds", seeds), ("looks", looks), ("iterations", iterations)):
         if value < 1:
             raise ArgumentError(name, f"must be at least 1, not {value}")
@@ -249,7 +252,10 @@ def _seeded(spec: Spec, seed: int) -> Spec:
 def _with_defaults(settings: Mapping[str, Any], dataset: Dataset | None) -> dict[str, Any]:
     """The papers' attack: their network, and the first local iteration, where nothing else was said."""
     spec = resolve(settings)
-    tabular = known_set(spec.data.name).tabular if dataset is None else len(dataset.input_shape) == 1
+    if dataset is not None:
+        tabular = len(dataset.input_shape) == 1
+    else:
+        tabular = bool(spec.data.schema) if spec.data.in_files else known_set(spec.data.name).tabular
     changed = dict(settings)
     if "model" not in settings:
         changed["model"] = TABULAR_NETWORK if tabular else PICTURE_NETWORK

@@ -26,6 +26,7 @@ from fedveil.engine.loop import MakeRuntime
 from fedveil.method import Method
 from fedveil.parts.cohorts import Everyone
 from fedveil.parts.personal import Attention
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
@@ -75,6 +76,11 @@ def audit(
     A run directory stands for its spec, which is trained anew; the result is then kept in it, for its report, unless
     `keep` is false. `runtime` says where the clients work; by default on this machine, with so many `workers`.
     """
+    numbers = {"rounds": rounds, "canaries": canaries, "seed": seed, "workers": workers}
+    check_arguments(overrides=overrides, dataset=dataset, numbers=numbers)
+    for name, choices, value in (("unit", Unit, unit), ("view", View, view)):
+        if value not in tuple(choices):
+            raise ArgumentError(name, f"must be {' or '.join(choices)}, not {value!r}")
     unit, view = Unit(unit), View(view)
     make_runtime = runtime or on_this_machine(workers)
     check_confidence(confidence)

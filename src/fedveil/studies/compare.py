@@ -1,4 +1,4 @@
-"""Several methods on one task: one table, and one picture of accuracy over rounds and over verified ε."""
+"""Several methods on one task: one table, and one picture of the task's main figure over rounds and over verified ε."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.plan import plan
-from fedveil.config.spec import Spec, resolve
+from fedveil.config.spec import Spec
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import SEEDED, cell_name
+from fedveil.core.scores import main_figure
 from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
 from fedveil.report.model.number_texts import deltas_text
+from fedveil.report.model.score_texts import figure_heading
 from fedveil.report.plots.comparison import draw_comparison
 from fedveil.report.terminal.run_tables import comparison_table
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.prepare import resolve_for
 from fedveil.studies.repeated_runs import chosen_cells, first_finite, mean_over_runs
 from fedveil.studies.series import Follower, differences
@@ -46,6 +49,9 @@ def compare(
     With the same `out` it goes on where it was stopped. The drawn ε is that of `unit` × `view`; where neither is given,
     of the first finite one of record × server and client × released, for each method.
     """
+    check_arguments(
+        overrides=overrides, dataset=dataset, paths={"out": out}, numbers={"rounds": rounds, "workers": workers}
+    )
     settings = study_settings(overrides, rounds)
     specs = {name: _resolve(name, source, settings, dataset) for name, source in _named(sources).items()}
     notes, cells = _check_task(specs), chosen_cells(unit, view)
@@ -80,7 +86,7 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
 
 def _resolve(name: str, source: str | Path, settings: Mapping[str, Any], dataset: Dataset | None) -> Spec:
     """A setting may suit one method and not another: say which one, and what to do."""
-    resolve(source)
+    resolve_for(source, None, dataset)
     try:
         return resolve_for(source, settings, dataset)
     except FedveilError as error:
@@ -106,8 +112,8 @@ def _check_task(specs: Mapping[str, Spec]) -> list[str]:
 
 
 def _curve(trained: TrainedCase, cells: Sequence[TableCell]) -> dict[str, Any]:
-    """The line of one method: accuracy over rounds, and over ε at a few of them."""
-    context, mean = trained.prepared.context, mean_over_runs(trained.runs)
+    """The line of one method: the task's main figure over rounds, and over ε at a few of them."""
+    context, mean = trained.prepared.context, mean_over_runs(trained.runs, main_figure(trained.prepared.dataset.task))
     rounds = [int(round) for round in mean["rounds"]]
     cell = first_finite(plan(context), cells)
     # ε grows about as the square root of the rounds, so squares spread the marks evenly over it.
@@ -121,10 +127,10 @@ def _curve(trained: TrainedCase, cells: Sequence[TableCell]) -> dict[str, Any]:
     return {
         "name": trained.case.name,
         **mean,
-        "final": trained.row["accuracy"],
+        "final": trained.row[trained.row["figure"]],
         "cell": None if cell is None else cell_name(*cell),
         "epsilon": [] if cell is None else [plan(context, rounds[mark]).of(*cell).epsilon for mark in marks],
-        "epsilon_accuracy": [mean["accuracy"][mark] for mark in marks],
+        "epsilon_values": [mean["values"][mark] for mark in marks],
         "claimed": claimed[0] if claimed and claimed[0] != "inf" else None,
     }
 
@@ -136,7 +142,8 @@ def _draw(comparison: Study, curves: Sequence[Mapping[str, Any]], spec: Spec, se
     marked = " (seeded: not private)" if seeded else ""
     title = f"{spec.data.name}, {spec.data.clients:,} clients{repeated}{marked}"
     with disk_errors(comparison.picture):
-        draw_comparison(comparison.picture, title, curves, deltas_text(comparison.rows))
+        heading = figure_heading(comparison.rows[0])
+        draw_comparison(comparison.picture, title, curves, deltas_text(comparison.rows), heading)
 
 
 def _new_directory() -> Path:

@@ -12,6 +12,8 @@ from fedveil.config.spec import resolve
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import SEEDED
+from fedveil.core.tasks import Task, read_task
+from fedveil.report.model.score_texts import measured_text
 from fedveil.report.plots.training_panels import draw_training_panels
 from fedveil.runs.files import RunFiles
 from fedveil.studies.series import round_events, run_directories
@@ -30,6 +32,7 @@ class History:
     finished: bool
     planned: int
     seeded: bool
+    task: Task | None  # older runs did not write it down
     rounds: tuple[dict[str, Any], ...]
 
     @property
@@ -45,8 +48,8 @@ class History:
     def line(self) -> str:
         """One line about it."""
         ends = "" if self.finished else f", {self._unfinished}"
-        accuracies = [event["accuracy"] for event in self.rounds if isinstance(event.get("accuracy"), int | float)]
-        last = f", accuracy {accuracies[-1]:.4f}" if accuracies else ""
+        measured = [text for event in self.rounds if (text := measured_text(event, self.task))]
+        last = f", {measured[-1]}" if measured else ""
         seeded = f", {SEEDED.text}" if self.seeded else ""
         return f"{self.name}: {self.base} on {self.data}, {len(self.rounds)} rounds{last}{ends}{seeded}"
 
@@ -93,6 +96,7 @@ def _read(path: Path, name: str) -> History:
         finished=files.result.exists(),
         planned=spec.method.rounds,
         seeded=spec.seed is not None,
+        task=read_task(files.read_json(files.manifest).get("task")),
         rounds=tuple(rounds),
     )
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
 from fedveil.config.spec import resolve
-from fedveil.core.atomic import whole_file
+from fedveil.core.atomic import disk_errors, whole_file
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.tasks import Classification, Task
 from fedveil.data.encoded_table import encoded_blocks
@@ -69,17 +69,17 @@ def load_model(run: str | Path, *, trust_code: bool = False) -> nn.Module:
             f"the network of {files.directory} is made by {spec.model.name!r}, which would be imported and executed;"
             " allow that if you trust whoever made the run",
         )
-    if not files.model.is_file():
-        raise FedveilError(f"{files.model}: is missing")
-    if sha256_of(files.model.read_bytes()) != card["model"]["sha256"]:
+    with disk_errors(files.model):
+        content = files.model.read_bytes()
+    if sha256_of(content) != card["model"]["sha256"]:
         raise FedveilError(
             f"{files.model}: not the model that the run ended with (its SHA-256 is not that of the card)"
         )
     shape, outputs, tokens = (card["model"][key] for key in ("input_shape", "outputs", "tokens"))
     model = build(spec.model.name, shape, outputs, spec.model.options, seed=files.initial() or 0, tokens=tokens)
     try:
-        model.load_state_dict(load_file(files.model))
-    except (SafetensorError, RuntimeError, OSError) as error:
+        model.load_state_dict(safetensors.torch.load(content))
+    except (SafetensorError, RuntimeError) as error:
         raise FedveilError(f"{files.model}: can't be loaded ({' '.join(str(error).split())[:200]})") from None
     return model.eval()
 

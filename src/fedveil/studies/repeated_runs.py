@@ -10,7 +10,9 @@ from fedveil.accounting.claims import claims
 from fedveil.accounting.plan import plan
 from fedveil.accounting.table import Table
 from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name, plain_number
+from fedveil.core.scores import ClassScores, Figure, main_figure
 from fedveil.core.types import TableCell, Unit, View
+from fedveil.report.model.score_texts import unit_of
 from fedveil.runs.prepare import Prepared
 from fedveil.studies.series import Done
 
@@ -42,16 +44,21 @@ def summarise_runs(prepared: Prepared, runs: Sequence[Done], cells: Sequence[Tab
     context = prepared.context
     promise = plan(context)
     results = [run.result for run in runs if run.result is not None]
-    accuracies = [result.accuracy for result in results]
+    figure = main_figure(prepared.dataset.task)
+    values = [result.main for result in results]
+    scores = [result.scores.overall for result in results if result.scores is not None]
     shown = {cell: promise.of(*cell) for cell in dict.fromkeys([*USUAL_CELLS, *cells])}
     return {
         "base": prepared.spec.base,
         "runs": len(results),
         "failed": len(runs) - len(results),
         "seeded": prepared.spec.seed is not None or any(result.seeded for result in results),
-        "accuracy": fmean(accuracies) if results else None,
-        "deviation": stdev(accuracies) if len(results) > 1 else None,
-        "best": fmean(map(best_accuracy, (run for run in runs if run.result))) if results else None,
+        "figure": figure.key,
+        "unit": unit_of(prepared.dataset.task),
+        figure.key: fmean(values) if results else None,
+        "deviation": stdev(values) if len(results) > 1 else None,
+        "best": fmean(_best(run, figure) for run in runs if run.result) if results else None,
+        "majority": next((one.majority for one in scores if isinstance(one, ClassScores)), None),
         "loss": fmean(result.loss for result in results) if results else None,
         "rounds": max((result.rounds for result in results), default=None),
         "seconds": fmean(result.seconds for result in results) if results else None,
@@ -86,24 +93,25 @@ def _caveats(guarantee: Guarantee) -> list[str]:
     ]
 
 
-def best_accuracy(run: Done) -> float:
-    """The largest accuracy after any evaluated round, the last included."""
+def _best(run: Done, figure: Figure) -> float:
+    """The best value after any evaluated round, the last included."""
     assert run.result is not None
-    return max([run.result.accuracy, *(value for _, value in accuracies_over_rounds(run.rounds))])
+    choose = max if figure.larger_is_better else min
+    return choose([run.result.main, *(value for _, value in _over_rounds(run.rounds, figure))])
 
 
-def accuracies_over_rounds(rounds: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
-    """(rounds done, accuracy) wherever the model was evaluated."""
-    return [(event["round"] + 1, event["accuracy"]) for event in rounds if event.get("accuracy") is not None]
+def _over_rounds(rounds: Sequence[Mapping[str, Any]], figure: Figure) -> list[tuple[int, float]]:
+    """(rounds done, value) wherever the model was evaluated."""
+    return [(event["round"] + 1, event[figure.key]) for event in rounds if event.get(figure.key) is not None]
 
 
-def mean_over_runs(runs: Sequence[Done]) -> dict[str, list[float]]:
-    """Accuracy over rounds: mean and deviation over the runs, at the rounds that all of them evaluated."""
-    curves = [dict(accuracies_over_rounds(run.rounds)) for run in runs if run.result is not None]
+def mean_over_runs(runs: Sequence[Done], figure: Figure) -> dict[str, list[float]]:
+    """A figure over rounds: mean and deviation over the runs, at the rounds that all of them evaluated."""
+    curves = [dict(_over_rounds(run.rounds, figure)) for run in runs if run.result is not None]
     shared = sorted(set.intersection(*map(set, curves))) if curves else []
     values = [[curve[round] for curve in curves] for round in shared]
     return {
         "rounds": [float(round) for round in shared],
-        "accuracy": [fmean(each) for each in values],
+        "values": [fmean(each) for each in values],
         "deviation": [stdev(each) if len(each) > 1 else 0.0 for each in values],
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -14,14 +13,17 @@ from typing import Any
 from fedveil.accounting.claims import claims
 from fedveil.accounting.context import Context
 from fedveil.accounting.plan import plan, replay
+from fedveil.accounting.site_table import own_cell
 from fedveil.accounting.table import Table, releasable_cells
+from fedveil.config.data_spec import without_folders
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
 from fedveil.core.openness import OWN_TESTS
-from fedveil.core.types import TableCell, Unit, View
+from fedveil.core.scores import FIGURES, Scores
+from fedveil.core.tasks import read_task
+from fedveil.core.types import TableCell
 from fedveil.core.verdicts import Verdict
-from fedveil.data.known_sets import SETS
 from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
 from fedveil.report.model.number_texts import delta_text
@@ -32,6 +34,7 @@ from fedveil.runs.book import Book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
+from fedveil.runs.manifest import read_objective
 from fedveil.runs.read import Reading, read_run
 from fedveil.runs.result import executed_cells, has_diverged
 from fedveil.studies.histories import expanded, names_of
@@ -43,7 +46,7 @@ MOST_REPORTED = 50
 CHART_MARKS = 16
 """Rounds at which ε is computed for the chart."""
 
-PUBLIC_EVENTS, MEASURED = ("event", "round"), ("accuracy", "loss")
+PUBLIC_EVENTS, MEASURED = ("event", "round"), ("loss", "majority", *FIGURES)
 """What of an event follows from the published models alone, and from them and the validation records."""
 
 
@@ -107,6 +110,7 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
     table = _spent(read, context)
     attacks, failed = read_attacks(read.files)
     audits, failed_audits = read_audits(read.files)
+    scores = _scores(read)
     if release:
         _check_releasable(name, read, context, audits, failed_audits)
     run = Run(
@@ -131,16 +135,18 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         epsilon_lines=_epsilon_lines(read, context, table, promise, release),
         epsilon_lines_spent=table is not None and not release,
         budget=None if budget is None else (budget.epsilon, budget.cell),
-        clients=None if release else _clients(read, context, table),
+        clients=None if release else _clients(read, context, promise, table),
         clips=tuple(clip_words(spec)),
         attacks=tuple(attacks),
         audits=tuple(audits),
         problems=tuple(read.problems) if release else (*read.problems, *failed, *failed_audits),
         spec=read.spec_text,
         command="fedveil run spec.toml --out again"
-        if spec.data.name in SETS
+        if spec.data.reproducible
         else "fedveil.run('spec.toml', out='again', dataset=…)",
         environment=_environment(read),
+        task=read_task(read.manifest.get("task")),
+        scores=scores,
     )
     return _for_release(run, read, promise, table) if release else run
 
@@ -166,17 +172,24 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
     A cell that was promised is stated as promised: what was spent tells how often clients were drawn. Only where
     repeated rounds cost more than the promise is the larger number stated. Audits against a view of clients' work use
     planted records alone; one against the released models trains on the real ones. What was measured on validation
-    records stays, unless these were declared private.
+    records stays, unless these were declared private; what was measured on those of single sites stays only if they
+    were declared public.
     """
     cells = run.promised
-    private = (caveat for cell in cells or () for caveat in cell.caveats if caveat != OWN_TESTS)
-    measured = not any(caveat.kind is CaveatKind.PRIVATE_EVALUATION for caveat in private)
-    shown = PUBLIC_EVENTS + (MEASURED if measured else ())
+    kinds = {caveat.kind for cell in cells or () for caveat in cell.caveats if caveat != OWN_TESTS}
+    measured = CaveatKind.PRIVATE_EVALUATION not in kinds
+    hidden = CaveatKind.PRIVATE_STATISTICS in kinds  # then names of classes, and a number's range, may be private
+    scores = run.scores if measured and not hidden else None
+    if scores is not None and CaveatKind.UNDECLARED in kinds:  # a site's figures are those of its own few records
+        scores = replace(scores, sites=())
+    figures = tuple(key for key in MEASURED if not (hidden and key in FIGURES and FIGURES[key].in_unit))
+    shown = PUBLIC_EVENTS + (figures if measured else ())
     if promise is not None and table is not None:
         cells = releasable_cells(promise, table)
-    spec = run.spec
+    shown_spec = replace(read.spec, data=without_folders(read.spec.data))
+    spec = run.spec if shown_spec == read.spec else shown_spec.to_toml()
     if run.seeded:
-        spec = replace(read.spec, seed=None).to_toml()
+        spec = replace(shown_spec, seed=None).to_toml()
     return replace(
         run,
         name=re.sub(r"-seed\d+", "", Path(run.name).name) if run.seeded else Path(run.name).name,
@@ -184,6 +197,7 @@ def _for_release(run: Run, read: Reading, promise: Table | None, table: Table | 
         spent=None,
         status=replace(run.status, begun=None, repeated=0),
         rounds=tuple({key: event[key] for key in shown if key in event} for event in run.rounds),
+        scores=scores,
         attacks=(),
         audits=tuple(audit for audit in run.audits if audit.view.adversary.of_clients_work),
         spec=spec,
@@ -197,7 +211,17 @@ def _whole(value: object) -> int | None:
 def _diverged(read: Reading) -> bool:
     """Whether the last loss that is known is beyond all bounds."""
     losses = [event["loss"] for event in read.events if isinstance(event.get("loss"), int | float)]
-    return bool(losses) and has_diverged(losses[-1])
+    return bool(losses) and has_diverged(losses[-1], read_objective(read.manifest.get("objective")))
+
+
+def _scores(read: Reading) -> Scores | None:
+    """How good the last model is, as the run said at its end; older runs kept none."""
+    stored = None if read.result is None else read.result.get("scores")
+    try:
+        return None if stored is None else Scores.from_dict(stored)
+    except (KeyError, TypeError, ValueError):
+        read.problems.append("result.json: how good the model is can't be read")
+        return None
 
 
 def _spent(read: Reading, context: Context | None) -> Table | None:
@@ -279,26 +303,25 @@ def _spent_points(context: Context, book: Book, cell: TableCell) -> tuple[tuple[
 # Who took part
 
 
-def _clients(read: Reading, context: Context | None, table: Table | None) -> Clients | None:
+def _clients(read: Reading, context: Context | None, promise: Table | None, table: Table | None) -> Clients | None:
     book = read.book
     if book is None or context is None:
         return None
-    taken = Counter(client for entry in book.rounds for client in entry.cohort)
-    rounds = tuple(taken[client] for client in range(context.population.clients))
-    cell = _own_cell(context, table)
+    population = context.population
+    cell = None if table is None else own_cell(table)
     epsilon = None if cell is None or table is None else table.per_client(*cell)
+    promised = promise.per_client(*cell) if population.names and cell is not None and promise is not None else None
     left, rule = _left(read, context, book)
-    return Clients(context.population.records, rounds, "" if cell is None else cell_name(*cell), epsilon, left, rule)
-
-
-def _own_cell(context: Context, table: Table | None) -> TableCell | None:
-    """The cell of the budget, or the first finite one in which a client's own rounds count."""
-    if table is None:
-        return None
-    wanted = [] if context.budget is None else [(context.budget.unit, context.budget.view)]
-    wanted += [(Unit.RECORD, View.SERVER), (Unit.CLIENT, View.SERVER), (Unit.RECORD, View.RELEASED)]
-    wanted += [(Unit.CLIENT, View.RELEASED)]
-    return next((cell for cell in wanted if table.of(*cell).finite), None)
+    return Clients(
+        records=population.records,
+        rounds=book.rounds_of_clients(population.clients),
+        cell="" if cell is None else cell_name(*cell),
+        epsilon=epsilon,
+        left=left,
+        rule=rule,
+        names=population.names,
+        promised=promised,
+    )
 
 
 def _left(read: Reading, context: Context, book: Book) -> tuple[tuple[int, ...] | None, str]:

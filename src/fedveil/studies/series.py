@@ -16,13 +16,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedveil.config.spec import PLACES, DataSpec, Spec, resolve
+from fedveil.config.data_spec import DataSpec, data_table, said_of_files
+from fedveil.config.public_facts import load_for
+from fedveil.config.spec import PLACES, Spec, resolve
 from fedveil.core.atomic import disk_errors, make_folder
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.data.dataset import Dataset
+from fedveil.report.model.score_texts import main_text
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.files import BEGINNING_SECONDS, RunFiles
-from fedveil.runs.prepare import Prepared, load_for, prepare
+from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.result import Result
 from fedveil.runs.run import resume, run
 from fedveil.runtimes.local import count_workers
@@ -98,8 +101,9 @@ def prepared_with(spec: Spec, dataset: Dataset | None, loaded: dict[str, Dataset
 
 
 def loaded_for(data: DataSpec, loaded: dict[str, Dataset]) -> Dataset:
-    """The data set of a spec, read once for each split of it."""
-    key = f"{data.name}, {data.split} split"
+    """The data set of a spec, read once for each split of it, or for each choice of files."""
+    files = {key: value for key, value in data_table(data).items() if key in said_of_files(data)}
+    key = f"{data.name}, {data.split} split, {files}"
     if key not in loaded:
         loaded[key] = load_for(data)
     return loaded[key]
@@ -264,7 +268,8 @@ def _one(planned: Planned, path: Path, follower: Follower, workers: int | None, 
 def _outcome(done: Done) -> str:
     if done.result is None:
         return f"failed: {done.failure}"
-    return f"accuracy {done.result.accuracy:.4f} after {done.result.rounds} rounds in {done.result.seconds:.1f} s"
+    result = done.result
+    return f"{main_text(result.scores, result.accuracy)} after {result.rounds} rounds in {result.seconds:.1f} s"
 
 
 def round_events(path: Path) -> list[dict[str, Any]]:

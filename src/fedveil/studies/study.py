@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedveil.config.spec import DataSpec, Spec
+from fedveil.config.data_spec import DataSpec
+from fedveil.config.spec import Spec
 from fedveil.core.atomic import write_whole
 from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset

@@ -21,6 +21,7 @@ from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
 from fedveil.report.plots.sweep_grid import draw_sweep
 from fedveil.report.terminal.run_tables import sweep_table
+from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.prepare import resolve_for
 from fedveil.studies.repeated_runs import chosen_cells
 from fedveil.studies.series import Follower, check_size, count_seeds
@@ -79,6 +80,8 @@ def sweep(
 
     The runs are seeded so that a sweep can be repeated, and are therefore not private; the table says so.
     """
+    numbers = {"rounds": rounds, "seeds": seeds, "workers": workers}
+    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
     settings = study_settings(overrides, rounds)
     _check_axes(axes, settings)
     repeated, cells = count_seeds(seeds), chosen_cells(unit, view)

@@ -142,6 +142,19 @@ def test_ten_thousand_clients_and_rounds_stay_a_small_page() -> None:
     assert "client 9999" not in text
 
 
+def test_sites_are_shown_by_their_names_which_never_become_part_of_the_page() -> None:
+    names = ("north", "<script>alert(1)</script>", "a & b")
+    base = make_run().clients
+    assert base is not None
+    html = shown(make_run(clients=replace(base, names=names, promised=(2.0, 3.0, 4.0))))
+    assert "<script>" not in html
+    text = Page(html).text
+    assert "Each site" in text
+    assert "<script>alert(1)</script>" in text
+    assert "ε promised (record × server)" in text
+    assert "client 2" not in text
+
+
 def test_a_few_clients_have_a_row_each() -> None:
     text = Page(shown()).text
     assert "client 2" in text

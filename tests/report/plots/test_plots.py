@@ -23,12 +23,12 @@ def curve(name: str, epsilon: list[float] | None = None, **changes: Any) -> dict
     return {
         "name": name,
         "rounds": [1.0, 2.0, 3.0],
-        "accuracy": [0.5, 0.6, 0.7],
+        "values": [0.5, 0.6, 0.7],
         "deviation": [0.0, 0.0, 0.0],
         "final": 0.7,
         "cell": None if epsilon is None else "record × server",
         "epsilon": epsilon or [],
-        "epsilon_accuracy": [0.5, 0.6, 0.7] if epsilon else [],
+        "epsilon_values": [0.5, 0.6, 0.7] if epsilon else [],
         "claimed": None,
         **changes,
     }
@@ -37,7 +37,8 @@ def curve(name: str, epsilon: list[float] | None = None, **changes: Any) -> dict
 def row(accuracy: float | None, epsilon: float | str, deviation: float | None = 0.01, **point: Any) -> dict[str, Any]:
     cells = {"record × server": {"promised": epsilon, "spent": epsilon}}
     return {
-        "point": point, "accuracy": accuracy, "deviation": deviation, "runs": 3, "delta": 1e-5, "epsilon": cells,
+        "point": point, "figure": "accuracy", "unit": "", "accuracy": accuracy, "deviation": deviation, "runs": 3,
+        "delta": 1e-5, "epsilon": cells,
     }  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def test_epsilon_is_drawn_on_a_logarithmic_axis_when_it_spans_more_than_a_decade
 
 
 def test_a_comparison_without_any_guarantee_or_with_failures_is_drawn(picture: Path) -> None:
-    failed = curve("failed", rounds=[], accuracy=[], deviation=[], final=None)
+    failed = curve("failed", rounds=[], values=[], deviation=[], final=None)
     figure = draw_comparison(picture, "t", [curve("plain"), failed], "1e-05")
     assert figure.axes[1].get_xlabel() == "no method here has a finite ε"
     assert len(labels(figure)) == 1

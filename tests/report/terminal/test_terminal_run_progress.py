@@ -22,7 +22,7 @@ def follow(terminal: bool, every_seconds: float) -> str:
     with ConsoleReporter(console, every_seconds) as reporter:
         reporter.begin("fed-cdp on [cancer]", rounds=5, done=1)
         for done in (2, 3, 4, 5):
-            reporter.round(done, 5, None if done == 3 else 0.5, 1.25)
+            reporter.round(done, 5, "loss 1.2500" if done == 3 else "accuracy 0.5000  loss 1.2500")
     return text.getvalue()
 
 

@@ -45,7 +45,7 @@ from scipy.stats import binom
 from fedveil.attacks.audit.learned import learned_weights
 from fedveil.core.errors import ArgumentError, FedveilError
 
-Scores = npt.NDArray[np.float64]
+Readings = npt.NDArray[np.float64]
 Coins = npt.NDArray[np.bool_]
 
 BOTH_ENDS = (1.0, 0.25, 0.05)
@@ -129,13 +129,13 @@ class Evidence:
 
 
 def evidence(
-    scores: Scores,
+    scores: Readings,
     members: Coins,
     *,
     delta: float,
     confidence: float,
     independent: bool,
-    readings: Scores | None = None,
+    readings: Readings | None = None,
 ) -> Evidence:
     """The lower bounds that these scores support, all of them together with `confidence`.
 
@@ -158,7 +158,7 @@ def evidence(
 
 
 def _tests(
-    scores: Scores, members: Coins, delta: float, error: float, independent: bool
+    scores: Readings, members: Coins, delta: float, error: float, independent: bool
 ) -> tuple[tuple[Guessed, ...], tuple[OperatingPoint | Accuracy, ...]]:
     if not independent:
         return one_run(scores, members, delta, error), ()
@@ -176,7 +176,7 @@ def check_confidence(confidence: float) -> None:
         raise ArgumentError("confidence", f"must lie strictly between 0 and 1, not {confidence}")
 
 
-def one_run(scores: Scores, members: Coins, delta: float, error: float) -> tuple[Guessed, ...]:
+def one_run(scores: Readings, members: Coins, delta: float, error: float) -> tuple[Guessed, ...]:
     """The bounds by counting right guesses, for fixed numbers of guesses; together wrong with probability `error`."""
     order, count = np.argsort(scores, kind="stable"), len(scores)
     ends, guessed = numbers_of_guesses(count), []
@@ -222,7 +222,7 @@ def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
 
 
 def operating_points(
-    scores: Scores, members: Coins, delta: float, error: float
+    scores: Readings, members: Coins, delta: float, error: float
 ) -> tuple[OperatingPoint | Accuracy, ...]:
     """The rates at the threshold best for ε at δ, and the share of right answers; together wrong up to `error`."""
     choosing = chooses(len(scores))
@@ -239,7 +239,7 @@ def operating_points(
     return (*rates, Accuracy(middle, share))
 
 
-def _points(scores: Scores, members: Coins, thresholds: Scores, error: float, times: int) -> list[OperatingPoint]:
+def _points(scores: Readings, members: Coins, thresholds: Readings, error: float, times: int) -> list[OperatingPoint]:
     inside, outside = np.sort(scores[members]), np.sort(scores[~members])
     if not len(inside) or not len(outside):
         return []
@@ -250,7 +250,7 @@ def _points(scores: Scores, members: Coins, thresholds: Scores, error: float, ti
     return [OperatingPoint(float(t), float(c), float(a)) for t, c, a in zip(thresholds, lowest, highest, strict=True)]
 
 
-def clopper_pearson(successes: npt.NDArray[np.int64], trials: int, error: float) -> Scores:
+def clopper_pearson(successes: npt.NDArray[np.int64], trials: int, error: float) -> Readings:
     """Clopper–Pearson: a probability that these successes show to be reached, except with probability `error`."""
     some = np.maximum(successes, 1)
     return np.where(successes > 0, betaincinv(some, trials - some + 1, error), 0.0)

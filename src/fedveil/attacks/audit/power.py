@@ -32,7 +32,7 @@ from fedveil.attacks.audit.bounds import (
     BY_SCORE,
     CHOOSING,
     Coins,
-    Scores,
+    Readings,
     chooses,
     clopper_pearson,
     evidence,
@@ -57,10 +57,10 @@ MOST_CANARIES = 10_000_000
 class Guesser:
     """How well the adversary tells canaries apart: what each moves its score by, in units of the score's noise."""
 
-    effects: Scores
+    effects: Readings
 
     @staticmethod
-    def of(differences: Scores, noise: Scores) -> Guesser:
+    def of(differences: Readings, noise: Readings) -> Guesser:
         """From what each canary moves the score by, and scores of canaries that are out.
 
         The noise's standard deviation is taken at the upper end of its 95 % confidence interval: that is against us.

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedveil.attacks.audit.bounds import Coins, Scores
+from fedveil.attacks.audit.bounds import Coins, Readings
 from fedveil.attacks.audit.canaries import Records, clipped_gradients
 from fedveil.core.types import Taps
 from fedveil.engine.batched import Evaluation
@@ -68,17 +68,17 @@ class Watcher:
     def __post_init__(self) -> None:
         self._scores = np.zeros(len(self.clients))
         self._canary = {client: index for index, client in enumerate(self.clients)}
-        self._columns: dict[tuple[int, str], Scores] = {}
+        self._columns: dict[tuple[int, str], Readings] = {}
 
     @property
-    def scores(self) -> Scores:
+    def scores(self) -> Readings:
         """Higher for "was in". What is not a number was made by a record that is none: the canary is out."""
         finite = np.isfinite(self._scores)
         lowest = self._scores[finite].min() if finite.any() else 0.0
         return np.where(finite, self._scores, lowest - 1)
 
     @property
-    def readings(self) -> Scores:
+    def readings(self) -> Readings:
         """One column for each number that was read of every canary; one more says whether all of them are numbers."""
         columns = [self._columns[key] for key in sorted(self._columns)]
         table = np.stack([self._scores, *columns], axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedveil.attacks.audit.bounds import Coins, Scores
+from fedveil.attacks.audit.bounds import Coins, Readings
 from fedveil.attacks.audit.canaries import Records, canary_directions, clipped_sum, others
 from fedveil.attacks.audit.server_noise import ServerNoise, server_noise
 from fedveil.attacks.audit.watching import (
@@ -65,7 +65,7 @@ class InModels(Watcher):
         for index, share in enumerate(shares):
             self._note(before.round, "own", index, float(share))
 
-    def _shares(self, before: ServerState, difference: Tensor) -> Scores:
+    def _shares(self, before: ServerState, difference: Tensor) -> Readings:
         """How much of each canary is in what a model differs from the one before it by."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class RecordInModels(InModels):
     records: Records
     sites: Sites
 
-    def _shares(self, before: ServerState, difference: Tensor) -> Scores:
+    def _shares(self, before: ServerState, difference: Tensor) -> Readings:
         factors, bound = example_factors(self.method, before.round)
         inside, outside = both(self.gradients, before.parameters, self.records, factors)
         rest = others(self.sites, self.clients)
@@ -122,7 +122,7 @@ class ClientInModels(InModels):
         ways = self.directions(broadcast.round)
         return moved_starts(broadcast, starts, {c: far * factors[i] * ways[i] for c, i in self._canary.items()})
 
-    def _shares(self, before: ServerState, difference: Tensor) -> Scores:
+    def _shares(self, before: ServerState, difference: Tensor) -> Readings:
         ways = self.directions(before.round)
         if self._last is not None:
             for index, share in enumerate(separated(ways, self._last)):
@@ -131,9 +131,9 @@ class ClientInModels(InModels):
         return separated(ways, difference)
 
 
-def separated(directions: Tensor, difference: Tensor) -> Scores:
+def separated(directions: Tensor, difference: Tensor) -> Readings:
     """How much of each direction `[m, P]` is in a difference `[P]`, the others' part taken off (ridge regression)."""
     overlaps = (directions @ directions.T).double()
     steady = RIDGE * overlaps.diagonal().mean().clamp_min(1e-30) * torch.eye(len(overlaps), dtype=torch.float64)
-    shares: Scores = torch.linalg.solve(overlaps + steady, (directions @ difference).double()).numpy()
+    shares: Readings = torch.linalg.solve(overlaps + steady, (directions @ difference).double()).numpy()
     return shares

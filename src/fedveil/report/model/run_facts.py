@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fedveil.core.guarantee import Claim, Guarantee
+from fedveil.core.scores import FIGURES, Scores
+from fedveil.core.tasks import Task
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts
 
 ENDED_EARLY = "nobody could take part any more (a limit or a budget)"
@@ -30,7 +32,8 @@ class Status:
 class Clients:
     """Client by client: how many records, in how many rounds, at what cost, and how many rounds are left.
 
-    `left` is None where nothing limits a client; `rule` then says so. `epsilon` is of `cell`, None where not known.
+    `left` is None where nothing limits a client; `rule` then says so. `epsilon` is of `cell`, None where not known, and
+    `promised` likewise. `names` are those of sites.
     """
 
     records: tuple[int, ...]
@@ -39,6 +42,16 @@ class Clients:
     epsilon: tuple[float, ...] | None
     left: tuple[int, ...] | None
     rule: str
+    names: tuple[str, ...] = ()
+    promised: tuple[float, ...] | None = None
+
+    @property
+    def word(self) -> str:
+        """What one of them is called."""
+        return "site" if self.names else "client"
+
+    def name(self, client: int) -> str:
+        return self.names[client] if self.names else f"client {client}"
 
 
 @dataclass(frozen=True)
@@ -82,6 +95,8 @@ class Run:
     spec: str
     command: str
     environment: Mapping[str, str] = field(default_factory=dict)  # when it began, on what, with which versions
+    task: Task | None = None  # older runs did not write it down
+    scores: Scores | None = None  # of the last model, where the run is finished
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...] | None:
@@ -89,10 +104,15 @@ class Run:
         return self.spent if self.spent is not None else self.promised
 
     @property
-    def accuracy(self) -> float | None:
-        """After the last round that was evaluated."""
-        known = [event["accuracy"] for event in self.rounds if isinstance(event.get("accuracy"), int | float)]
-        return float(known[-1]) if known else None
+    def figures(self) -> Mapping[str, float]:
+        """How good the model is after the last round that was evaluated; what is not known is left out."""
+        keys = (*FIGURES, "majority")
+        measured = ({key: event[key] for key in keys if _known(event, key)} for event in reversed(self.rounds))
+        return next(filter(None, measured), {})
+
+
+def _known(event: Mapping[str, Any], key: str) -> bool:
+    return isinstance(event.get(key), int | float) and not isinstance(event[key], bool)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from fedveil.report.page.guarantee_sentences import (
     worthless,
 )
 from fedveil.report.page.markup import Markup, bullet_list, callout, join, paragraph, table, tag
+from fedveil.report.page.quality_section import main_fact, quality_warning
 
 
 def badges(run: Run) -> Markup:
@@ -50,6 +51,9 @@ def first_warnings(run: Run) -> Markup:
             "Its last loss is beyond all bounds: the model is worse than any guess. What it cost is spent all the same."
         )
         callouts.append(callout("warn", "The training diverged", text))
+    useless = quality_warning(run)
+    if useless is not None:
+        callouts.append(useless)
     reasons = not_private(run)
     if reasons:
         callouts.append(callout("bad", "Not private", *reasons))
@@ -72,14 +76,14 @@ def first_screen(run: Run, options: Options) -> Markup:
     """The facts at a glance and the table of guarantees in its shortest form."""
     _, sentence = status_words(run.status)
     parameters = f"{run.model}, {run.parameters:,} parameters" if run.parameters is not None else run.model
-    accuracy = "not measured" if run.accuracy is None else f"{run.accuracy:.1%}".replace("%", " %")
+    figure, value = main_fact(run)
     measured = f"on {run.validation:,} validation records" if run.validation is not None else "on validation records"
     last = "" if run.status.state == "finished" else ", so far"
     facts = [
         ("What was trained", run.method, f"{' '.join(run.clips)} After: {run.paper}. Model: {parameters}."),
         ("On whose data", run.data, ". ".join(filter(None, (run.data_words.rstrip("?."), run.clients_words)))),
         ("How far it came", f"{run.status.published} of {run.status.planned} rounds", sentence),
-        (f"Accuracy{last}", accuracy, f"of the shared model, {measured}"),
+        (f"{figure[0].upper()}{figure[1:]}{last}", value, f"of the shared model, {measured}"),
     ]
     cards = tag(
         "dl",

@@ -8,11 +8,13 @@ from fedveil.core.guarantee import SEEDED, CaveatKind, Guarantee, Relation, cell
 from fedveil.core.types import Unit, View
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
+from fedveil.report.model.score_texts import measured_text
 from fedveil.report.page.evidence_sections import attack_section, audit_section
 from fedveil.report.page.first_screen import badges, first_screen, first_warnings
 from fedveil.report.page.guarantee_section import guarantee_section
 from fedveil.report.page.guarantee_sentences import guarantee_of
 from fedveil.report.page.markup import Markup, bullet_list, callout, details, join, paragraph, table, tag
+from fedveil.report.page.quality_section import quality_section
 from fedveil.report.page.stylesheet import stylesheet
 from fedveil.report.page.training_sections import participation_section, training_section
 
@@ -72,8 +74,8 @@ def _notice(options: Options) -> Markup:
             "good",
             "Made for release",
             "This page holds what was declared before the training, guarantees, and what follows from the published"
-            " models alone: accuracy on validation records, which must not be private themselves. Whatever else was"
-            " computed from clients' records or tells who took part is left out.",
+            " models alone: how good they are on validation records, which must not be private themselves. Whatever"
+            " else was computed from clients' records or tells who took part is left out.",
         )
     return callout(
         "note",
@@ -90,6 +92,7 @@ def _notice(options: Options) -> Markup:
 def _sections(run: Run, options: Options, level: int, name: str) -> list[Section]:
     return [
         ("guarantees", "What is guaranteed", lambda: guarantee_section(run, options)),
+        ("quality", "How good the model is", lambda: quality_section(run, options)),
         ("training", "How the training went", lambda: training_section(run, options, name)),
         ("clients", "Who took part, and what is left", lambda: participation_section(run, options, name)),
         ("attacks", "Attacks: what could be stolen", lambda: attack_section(run, options, level + 1)),
@@ -127,7 +130,7 @@ def _side_by_side(runs: Sequence[Run], options: Options) -> list[Markup]:
 
 
 def _compared(runs: Sequence[Run]) -> Markup:
-    headings = ["run", "method", "data", "state", "accuracy", *(f"ε {cell_name(*cell)}" for cell in COMPARED)]
+    headings = ["run", "method", "data", "state", "quality", *(f"ε {cell_name(*cell)}" for cell in COMPARED)]
     mixed = len({run.spent is None for run in runs}) > 1
     rows = []
     for number, run in enumerate(runs, 1):
@@ -140,7 +143,7 @@ def _compared(runs: Sequence[Run]) -> Markup:
                 run.method,
                 run.data,
                 f"{state}; {SEEDED.text}" if run.seeded else state,
-                "–" if run.accuracy is None else f"{run.accuracy:.4f}",
+                measured_text(run.figures, run.task) or "–",
                 *(_marked(run, guarantee, mixed) for guarantee in compared),
             ]
         )

@@ -18,8 +18,9 @@ def model_card_markdown(card: Mapping[str, Any], cells: Sequence[Guarantee]) -> 
     lines = [
         "# Model card",
         "",
-        f"A network `{model['name']}` of {model['parameters']:,} parameters, trained with `{trained['method']}` on"
-        f" {_plain(trained['data'])}{about} in {trained['rounds']} rounds, by fedveil {card['fedveil']}.",
+        f"A network `{_code(model['name'])}` of {model['parameters']:,} parameters, trained with"
+        f" `{trained['method']}` on {_plain(trained['data'])}{about} in"
+        f" {trained['rounds']} rounds, by fedveil {card['fedveil']}.",
         "",
         "## What it says",
         "",

@@ -8,6 +8,7 @@ from typing import Any
 
 from fedveil.report.model.number_texts import epsilon_text
 from fedveil.report.model.run_facts import Clients, Options, Run
+from fedveil.report.model.score_texts import unit_of
 from fedveil.report.page.axis_scales import ChartPoint
 from fedveil.report.page.guarantee_sentences import nothing_promised
 from fedveil.report.page.markup import Markup, join, paragraph, table, tag
@@ -15,6 +16,9 @@ from fedveil.report.page.svg_charts import Chart, Line, bar_chart, line_chart
 
 MOST_CLIENTS = 50
 """Up to so many clients have a row each; more are listed in groups."""
+
+MOST_NAMED = 1000
+"""The same for sites with names, which readers look for."""
 
 MOST_GROUPS = 12
 RAW = "Computed from raw data: not covered by the guarantee, not for release."
@@ -44,7 +48,11 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
     of = run.rounds
     own = [
         Line(label, _points(of, key))
-        for key, label in (("own_accuracy", "clients' own tests"), ("personal_accuracy", "clients' own models"))
+        for key, label in (
+            ("majority", "always the commonest class"),
+            ("own_accuracy", "clients' own tests"),
+            ("personal_accuracy", "clients' own models"),
+        )
     ]
     limit = None
     if run.budget is not None:
@@ -57,6 +65,15 @@ def _charts(run: Run, options: Options, name: str) -> list[Chart]:
             "rounds",
             "accuracy",
             (Line("shared model", _points(of, "accuracy")), *(line for line in own if line.points)),
+        ),
+        Chart(
+            f"{name}-error",
+            "Error over rounds",
+            "Of the shared model, on validation records that no client trains on.",
+            "rounds",
+            f"error ({unit_of(run.task)})" if unit_of(run.task) else "error",
+            (Line("RMSE", _points(of, "rmse")), Line("MAE", _points(of, "mae"))),
+            zero=True,
         ),
         Chart(
             f"{name}-epsilon",
@@ -117,21 +134,21 @@ def participation_section(run: Run, options: Options, name: str) -> Markup:
     never = sum(rounds == 0 for rounds in who.rounds)
     mean = sum(who.rounds) / max(total, 1)
     how_often = (
-        f"{total:,} clients; a client took part in {mean:.3g} rounds on average, {max(who.rounds)} at most;"
+        f"{total:,} {who.word}s; a {who.word} took part in {mean:.3g} rounds on average, {max(who.rounds)} at most;"
         f" {never:,} never did. Every attempt counts, also one that was never published."
     )
     groups = _groups(who)
     bars = [(_span(*group), len(members)) for group, members in groups]
     chart = bar_chart(
         f"{name}-clients",
-        "How often clients took part",
-        "Clients by the number of rounds they took part in.",
+        f"How often {who.word}s took part",
+        f"{who.word.capitalize()}s by the number of rounds they took part in.",
         "rounds taken part in",
-        "clients",
+        f"{who.word}s",
         bars,
-        "Clients by rounds",
+        f"{who.word.capitalize()}s by rounds",
     )
-    listed = _each(who) if total <= MOST_CLIENTS else _grouped(who, groups)
+    listed = _each(who) if total <= (MOST_NAMED if who.names else MOST_CLIENTS) else _grouped(who, groups)
     return join([paragraph(how_often), paragraph(who.rule), tag("div", chart, listed, class_="charts")])
 
 
@@ -164,11 +181,13 @@ def _headings(who: Clients) -> list[str]:
 def _each(who: Clients) -> Markup:
     rows = []
     for client, rounds in enumerate(who.rounds):
-        row = [f"client {client}", f"{who.records[client]:,}", str(rounds)]
+        row = [who.name(client), f"{who.records[client]:,}", str(rounds)]
+        row += [] if who.promised is None else [epsilon_text(who.promised[client])]
         row += [] if who.epsilon is None else [epsilon_text(who.epsilon[client])]
         rows.append(row + ([] if who.left is None else [str(who.left[client])]))
-    headings = ["client", "records", "rounds taken part in", *_headings(who)]
-    return table("Each client", headings, rows, numbers=range(1, len(headings)))
+    promised = [] if who.promised is None else [f"ε promised ({who.cell})"]
+    headings = [who.word, "records", "rounds taken part in", *promised, *_headings(who)]
+    return table(f"Each {who.word}", headings, rows, numbers=range(1, len(headings)))
 
 
 def _grouped(who: Clients, groups: Sequence[tuple[tuple[int, int], list[int]]]) -> Markup:
@@ -184,4 +203,4 @@ def _grouped(who: Clients, groups: Sequence[tuple[tuple[int, int], list[int]]]) 
         rows.append(row)
     headings = ["rounds taken part in", "clients", *_headings(who)]
     numbers = range(len(headings))
-    return table(f"{len(who.rounds):,} clients in groups", headings, rows, numbers=numbers)
+    return table(f"{len(who.rounds):,} {who.word}s in groups", headings, rows, numbers=numbers)

@@ -1,4 +1,4 @@
-"""Methods side by side: accuracy over rounds, and over ε."""
+"""Methods side by side: the task's main figure over rounds, and over ε."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ from fedveil.report.plots.figures import (
 )
 
 
-def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]], delta: str) -> Figure:
-    """Accuracy over rounds, and accuracy over ε: a method without a finite ε is a dashed line at its final accuracy.
+def draw_comparison(
+    path: Path, title: str, curves: Sequence[Mapping[str, Any]], delta: str, heading: str = "accuracy"
+) -> Figure:
+    """The task's main figure over rounds, and over ε: a method without a finite ε is a dashed line at its final value.
 
-    A curve has `name`, `rounds`, `accuracy`, `deviation`, `final` (None if it failed), `cell` (what ε speaks of; None
-    without a guarantee), `epsilon` with `epsilon_accuracy` at a few rounds, and `claimed`: the paper's ε, or None.
+    A curve has `name`, `rounds`, `values`, `deviation`, `final` (None if it failed), `cell` (what ε speaks of; None
+    without a guarantee), `epsilon` with `epsilon_values` at a few rounds, and `claimed`: the paper's ε, or None.
     """
     figure = new_figure(11.5, 5.2 + 0.2 * math.ceil(len(curves) / 2))
     figure.suptitle(title, fontsize=12)
@@ -36,7 +38,7 @@ def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]],
         if curve["final"] is None:
             continue
         look, marker = line_style(index), marker_of(index)
-        _band(left, curve, look, marker)
+        _band(left, curve, look, marker, most=1.0 if heading == "accuracy" else math.inf)
         _over_epsilon(right, curve, look, marker)
         meaning = f"ε of {curve['cell']}" if curve["cell"] else "no guarantee (dashed on the right)"
         handles.append(Line2D([], [], linewidth=2, marker=marker, markersize=5, **look))
@@ -44,8 +46,8 @@ def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]],
     claims = [curve["claimed"] for curve in curves if curve["cell"] and curve["claimed"] is not None]
     if claims:
         handles.append(Line2D([], [], linestyle="", marker="o", markersize=8, color="0.35", markerfacecolor="none"))
-        labels.append("hollow: final accuracy at the ε its paper claims")
-    tidy(left, "rounds", "accuracy", rounds=True)
+        labels.append(f"hollow: final {heading} at the ε its paper claims")
+    tidy(left, "rounds", heading, rounds=True)
     tidy(right, f"verified ε at δ = {delta}, promised after these rounds", "")
     _scale_epsilon(right, [*claims, *(value for curve in curves for value in curve["epsilon"])])
     legend_below(figure, handles, labels)
@@ -53,13 +55,13 @@ def draw_comparison(path: Path, title: str, curves: Sequence[Mapping[str, Any]],
     return figure
 
 
-def _band(axes: Axes, curve: Mapping[str, Any], look: Mapping[str, Any], marker: str) -> None:
-    rounds, accuracy, deviation = curve["rounds"], curve["accuracy"], curve["deviation"]
+def _band(axes: Axes, curve: Mapping[str, Any], look: Mapping[str, Any], marker: str, most: float) -> None:
+    rounds, values, deviation = curve["rounds"], curve["values"], curve["deviation"]
     every = max(1, len(rounds) // 12)
-    axes.plot(rounds, accuracy, linewidth=2, marker=marker, markersize=4.5, markevery=every, **look)
+    axes.plot(rounds, values, linewidth=2, marker=marker, markersize=4.5, markevery=every, **look)
     if any(deviation):
-        low = [max(value - spread, 0.0) for value, spread in zip(accuracy, deviation, strict=True)]
-        high = [min(value + spread, 1.0) for value, spread in zip(accuracy, deviation, strict=True)]
+        low = [max(value - spread, 0.0) for value, spread in zip(values, deviation, strict=True)]
+        high = [min(value + spread, most) for value, spread in zip(values, deviation, strict=True)]
         axes.fill_between(rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
 
 
@@ -67,7 +69,7 @@ def _over_epsilon(axes: Axes, curve: Mapping[str, Any], look: Mapping[str, Any],
     if not curve["cell"]:
         axes.axhline(curve["final"], color=look["color"], linestyle="--", linewidth=1.6)
         return
-    axes.plot(curve["epsilon"], curve["epsilon_accuracy"], linewidth=2, marker=marker, markersize=4.5, **look)
+    axes.plot(curve["epsilon"], curve["epsilon_values"], linewidth=2, marker=marker, markersize=4.5, **look)
     if curve["claimed"] is not None:
         axes.plot(
             curve["claimed"], curve["final"], marker=marker, markersize=9, color=look["color"], markerfacecolor="none",

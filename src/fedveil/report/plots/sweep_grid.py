@@ -1,4 +1,4 @@
-"""A grid of settings: accuracy and the promised ε over the first key, one line per value of the second."""
+"""A grid of settings: the main figure and the promised ε over the first key, one line per value of the second."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from fedveil.report.model.number_texts import deltas_text, setting_text
+from fedveil.report.model.score_texts import figure_heading
 from fedveil.report.plots.figures import (
     legend_below,
     line_style,
@@ -25,9 +26,10 @@ from fedveil.report.plots.figures import (
 
 
 def draw_sweep(path: Path, title: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], cell: str) -> Figure:
-    """Accuracy with error bars over the first key, one line per value of the second, and the promised ε beside it.
+    """The task's main figure with error bars over the first key, and the promised ε beside it.
 
-    A row has its `point` (key → value), `accuracy` and `deviation` (None where there is none), and its `epsilon`.
+    There is one line per value of the second key. A row has its `point` (key → value), the value of its `figure` and
+    the `deviation` (None where there is none), and its `epsilon`.
     """
     first, second = keys[0], keys[1] if len(keys) > 1 else None
     figure = new_figure(11.5, 4.9 if second is None else 5.4)
@@ -42,12 +44,14 @@ def draw_sweep(path: Path, title: str, keys: Sequence[str], rows: Sequence[Mappi
     ]
     for index, (line, look) in enumerate(zip(lines, looks, strict=True)):
         aside = ticks.aside(index, len(lines))
-        finished = [row for row in line if row["accuracy"] is not None]
+        finished = [row for row in line if row[row["figure"]] is not None]
         places = [ticks.place(row["point"][first]) + aside for row in finished]
         spreads = [row["deviation"] or 0.0 for row in finished]
-        left.errorbar(places, [row["accuracy"] for row in finished], yerr=spreads, capsize=4, elinewidth=1.3, **look)
+        measured = [row[row["figure"]] for row in finished]
+        left.errorbar(places, measured, yerr=spreads, capsize=4, elinewidth=1.3, **look)
     seeds = max(row["runs"] for row in rows)
-    tidy(left, first, f"accuracy (mean ± deviation of {seeds} seeds)" if seeds > 1 else "accuracy")
+    heading = figure_heading(rows[0])
+    tidy(left, first, f"{heading} (mean ± deviation of {seeds} seeds)" if seeds > 1 else heading)
     tidy(right, first, f"verified ε at δ = {deltas_text(rows)}, {cell}")
     _draw_promised(right, ticks, first, second, [[_promise(row, first, cell) for row in line] for line in lines], looks)
     for axes in (left, right):

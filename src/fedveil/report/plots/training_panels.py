@@ -42,9 +42,31 @@ PANELS = (
         "accuracy",
         (
             ("accuracy", "-", "global model, validation records"),
+            ("majority", "-.", "always the commonest class"),
             ("own_accuracy", "--", "global model, clients' own test sets"),
             ("personal_accuracy", ":", "personal models, clients' own test sets"),
         ),
+    ),
+    Panel(
+        "How well records are ranked and classes balanced",
+        "share",
+        (("auc", "-", "AUC"), ("balanced_accuracy", "--", "balanced accuracy")),
+    ),
+    Panel(
+        "Log-loss and calibration",
+        "validation records",
+        (("log_loss", "-", "log-loss"), ("calibration_error", "--", "calibration error")),
+    ),
+    Panel(
+        "Error",
+        "in the number's unit",
+        (
+            ("rmse", "-", "global model: RMSE"),
+            ("mae", "--", "global model: MAE"),
+            ("own_mae", "-.", "global model, clients' own test sets: MAE"),
+            ("personal_mae", ":", "personal models, clients' own test sets: MAE"),
+        ),
+        logarithmic=True,
     ),
     Panel("Training loss", "mean over clients", (("train_loss", "-", ""),), logarithmic=True),
     Panel(

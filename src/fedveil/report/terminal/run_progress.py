@@ -18,7 +18,7 @@ class Reporter(Protocol):
 
     def note(self, text: str) -> None: ...
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None: ...
+    def round(self, done: int, rounds: int, measured: str) -> None: ...
 
 
 class SilentReporter:
@@ -28,7 +28,7 @@ class SilentReporter:
 
     def note(self, text: str) -> None: ...
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None: ...
+    def round(self, done: int, rounds: int, measured: str) -> None: ...
 
 
 class ConsoleReporter(LiveReporter):
@@ -55,8 +55,7 @@ class ConsoleReporter(LiveReporter):
     def note(self, text: str) -> None:
         self._say(text)
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
-        measured = f"loss {loss:.4f}" if accuracy is None else f"accuracy {accuracy:.4f}  loss {loss:.4f}"
+    def round(self, done: int, rounds: int, measured: str) -> None:
         self._move_bar(completed=done, description=measured)
         left = self._time_for(done - self._first, rounds - done)
         self._say_sometimes(

@@ -9,24 +9,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedveil.core.guarantee import Relation, cell_name
+from fedveil.core.scores import FIGURES
 from fedveil.core.types import Unit, View
 from fedveil.report.model.number_texts import claimed_text, deltas_text, epsilon_text, setting_text
+from fedveil.report.model.score_texts import figure_heading, figure_text
 
 RunRow = Mapping[str, Any]
-"""Repeated runs of one spec, ready for JSON. `void` says that the row's ε can't be relied on as they stand; `caveats`
-are the texts that must be read with them. `epsilon` has for each cell `spent`, `promised` (a number, "inf" or None) and
-the `relation`, None where nothing is promised; `claimed` has the papers' claims."""
+"""Repeated runs of one spec, ready for JSON. `figure` is the key of the task's main figure, `best` its best value after
+any round, `majority` the accuracy of always naming the commonest class. `void` says that the row's ε can't be relied on
+as they stand; `caveats` are the texts that must be read with them. `epsilon` has for each cell `spent`, `promised` (a
+number, "inf" or None) and the `relation`, None where nothing is promised; `claimed` has the papers' claims."""
 
 
 def comparison_table(rows: Sequence[RunRow]) -> tuple[list[str], list[list[str]]]:
     """One line per method."""
-    headings = ["method", "accuracy", "best", "rounds", *_epsilon_headings(rows), "claimed ε", "seconds"]
+    headings = ["method", figure_heading(rows[0]), "best", "rounds", *_epsilon_headings(rows), "claimed ε", "seconds"]
     return headings, [[row["method"], *_measured(row), *_epsilons(row), _claimed(row), _seconds(row)] for row in rows]
 
 
 def sweep_table(keys: Sequence[str], rows: Sequence[RunRow]) -> tuple[list[str], list[list[str]]]:
     """One line per point of the grid."""
-    headings = [*keys, "accuracy", "best", "rounds", *_epsilon_headings(rows), "runs", "seconds"]
+    headings = [*keys, figure_heading(rows[0]), "best", "rounds", *_epsilon_headings(rows), "runs", "seconds"]
     return headings, [
         [
             *(setting_text(row["point"][key]) for key in keys),
@@ -43,7 +46,13 @@ def explanation(rows: Sequence[RunRow]) -> list[str]:
     """What the columns mean, for below the table."""
     remarks = []
     if any(row["deviation"] is not None for row in rows):
-        remarks.append("accuracy, best and seconds: mean over the seeds; ± is the standard deviation")
+        remarks.append(
+            f"{FIGURES[rows[0]['figure']].name}, best and seconds: mean over the seeds; ± is the standard deviation"
+        )
+    majorities = dict.fromkeys(row["majority"] for row in rows if row["majority"] is not None)
+    if majorities:
+        shares = ", ".join(f"{share:.4f}" for share in majorities)
+        remarks.append(f"always naming the commonest class has an accuracy of {shares}")
     remarks.append(
         f"ε at δ = {deltas_text(rows)}: spent (the most of any client and seed) of promised; a record or client is"
         " added or removed, or replaced where it says so"
@@ -72,12 +81,14 @@ def _name(row: RunRow) -> str:
 
 
 def _measured(row: RunRow) -> list[str]:
-    if row["accuracy"] is None:
+    figure = FIGURES[row["figure"]]
+    if row[figure.key] is None:
         return ["failed", "–", "–"]
-    spread = f" ± {row['deviation']:.4f}" if row["deviation"] is not None else ""
+    spread = f" ± {figure_text(figure, row['deviation'])}" if row["deviation"] is not None else ""
     if row["failed"]:
         spread += f" ({row['runs']} of {row['runs'] + row['failed']} seeds)"
-    return [f"{row['accuracy']:.4f}{spread}", f"{row['best']:.4f}", str(row["rounds"])]
+    value, best = (figure_text(figure, row[key]) for key in (figure.key, "best"))
+    return [f"{value}{spread}", best, str(row["rounds"])]
 
 
 def _epsilon_headings(rows: Sequence[RunRow]) -> list[str]:

@@ -43,7 +43,7 @@ class SeriesReporter(LiveReporter):
         if not self._name:
             self._say(text)
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
+    def round(self, done: int, rounds: int, measured: str) -> None:
         self._pass(1)
         self._trained += 1
         self._say_sometimes(f"{self._place()}: round {done}/{rounds}{self._time_left()}")
