@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -18,6 +19,8 @@ import pytest
 pytest.importorskip("nvflare")
 
 from fedveil.core.errors import FedveilError
+from fedveil.federation.demonstration import demonstrate
+from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runtimes.certificates import make_authority
 from fedveil.runtimes.child_processes import ChildProcesses
 from fedveil.runtimes.loopback import LoopbackKits, loopback_kits
@@ -27,6 +30,8 @@ SUPPORT = Path(__file__).parent.parent / "support"
 NAMES = ("north", "south", "west")
 START = 90.0
 """Seconds. On idle cores a site is there in five."""
+SMALL_LIMIT = 3_000_000
+"""Bytes that a site takes, where a test sets it; kits set a larger one."""
 
 
 def environment() -> dict[str, str]:
@@ -123,6 +128,19 @@ def test_a_caller_without_a_certificate_is_refused(kits: LoopbackKits, transport
     shake_hands(kits.port, anybody)  # a control: it was the certificate that was missing
 
 
+def test_a_site_lets_nobody_on_its_machine_in_without_a_certificate(kits: LoopbackKits, sites: ChildProcesses) -> None:
+    """NVFlare's client listens for processes of its own jobs, of which there are none."""
+    sites.wait_for_line("north", "connected", START)
+    (port,) = set(
+        re.findall(r"internal listener for stcp://127.0.0.1:(\d+)", (kits.site("north") / "log.txt").read_text())
+    )
+    anybody = ssl.create_default_context(cafile=str(kits.authority / "authority.crt"))
+    anybody.check_hostname = False
+    anybody.verify_mode = ssl.CERT_NONE
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        shake_hands(int(port), anybody)
+
+
 def shake_hands(port: int, context: ssl.SSLContext) -> None:
     context.set_alpn_protocols(["h2"])
     with (
@@ -215,6 +233,8 @@ def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     kits = loopback_kits(tmp_path_factory.mktemp("attacked"), ("north", "open"))
     replace_courier(kits.coordinator, "evil_couriers.CommandingCourier")
     replace_courier(kits.site("open"), "evil_couriers.UngatedCourier")
+    limits = kits.site("north") / "local" / "comm_config.json"
+    limits.write_text(json.dumps(json.loads(limits.read_text()) | {"streaming_max_blob_size": SMALL_LIMIT}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
         with ChildProcesses(kits.folder) as sites, FlareTransport(kits.coordinator) as transport:
@@ -222,7 +242,7 @@ def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
                 start(sites, kits, name)
             assert transport.wait_for(frozenset(kits.sites), START) == frozenset()
 
-            def carry_out(site: str, **what: str) -> dict[str, str]:
+            def carry_out(site: str, **what: str | int) -> dict[str, str]:
                 (answer,) = dict(transport.ask({site: json.dumps(what).encode()}, 60)).values()
                 reply: dict[str, str] = json.loads(answer)
                 return reply
@@ -244,6 +264,13 @@ def test_code_and_orders_of_the_coordinator_are_refused(attack: Any, kind: str) 
     assert "takes no jobs" in refused["error"]
 
 
+def test_a_message_beyond_the_limit_is_refused_before_memory_is_taken_for_it(attack: Any) -> None:
+    refused = attack("north", kind="large", size=SMALL_LIMIT + 1)
+    assert refused["code"] == "comm_error"
+    assert f"exceeds configured limit {SMALL_LIMIT}" in refused["error"]
+    assert attack("north", kind="large", size=SMALL_LIMIT - 10)["code"] == "ok"
+
+
 def test_the_attacked_site_goes_on(attack: Any) -> None:
     assert attack("north", kind="stop")["code"] == attack("north", kind="stop")["code"] == "unauthenticated"
 
@@ -251,3 +278,12 @@ def test_the_attacked_site_goes_on(attack: Any) -> None:
 def test_a_directory_that_is_no_kit_is_said(tmp_path: Path) -> None:
     with pytest.raises(FedveilError, match="not the directory of a coordinator"):
         FlareTransport(tmp_path)
+
+
+def test_without_nvflare_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("fedveil.runtimes.nvflare.find_spec", lambda name: None)
+    with pytest.raises(FedveilError, match=r"fedveil\[federation\]"):
+        FlareTransport(tmp_path)
+    with pytest.raises(FedveilError, match=r"fedveil\[federation\]"):
+        demonstrate(tmp_path / "demo", SilentReporter(), lambda line: None)
+    assert not (tmp_path / "demo").exists()

@@ -24,10 +24,18 @@ class CommandingCourier(CoordinatorCourier):
         attack = json.loads(question)
         if not self._await(site, 60):
             raise RuntimeError(f"{site} did not come")
+        if attack["kind"] == "large":
+            reply = self._cell.send_request(
+                channel=CHANNEL, topic=TOPIC, target=site, request=Message({}, bytes(attack["size"])), timeout=10.0
+            )
+            return self._report(ask, site, reply)
         channel, topic, payload = getattr(self, f"_{attack['kind']}")(attack)
         reply = self._cell.core_cell.send_request(
             channel=channel, topic=topic, target=site, request=Message({}, payload), timeout=20.0
         )
+        return self._report(ask, site, reply)
+
+    def _report(self, ask: int, site: str, reply: Message) -> None:
         said = reply.payload.body if isinstance(reply.payload, Command) else repr(reply.payload)
         answer = {
             "code": reply.get_header(MessageHeaderKey.RETURN_CODE),
