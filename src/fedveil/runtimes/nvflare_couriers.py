@@ -29,6 +29,8 @@ from fedveil.runtimes.startup_kit import LARGEST_MESSAGE
 _FIRST_PATIENCE, _LONGEST_PATIENCE = 15.0, 240.0
 """Seconds for which one attempt is waited for. An answer may get lost with its connection; asking again is free."""
 _PAUSE = 0.5
+_MOST_OPEN = 8
+"""Questions that wait at a site. A coordinator asks one, and after a restart perhaps another."""
 
 
 class _Courier(FLComponent):  # type: ignore[misc]
@@ -83,9 +85,11 @@ class SiteCourier(_Courier):
         key = hashlib.sha256(question).hexdigest()
         answer: Future[Message] = Future()
         with self._lock:
-            waiting = self._open.setdefault(key, [])
-            waiting.append(answer)
-            first = len(waiting) == 1
+            first = key not in self._open
+            if first and len(self._open) >= _MOST_OPEN:
+                answer.set_result(make_reply(ReturnCode.SERVICE_UNAVAILABLE, body=b""))
+                return answer
+            self._open.setdefault(key, []).append(answer)
         if first:
             self._tell("question", question, key=key)
         return answer
