@@ -7,17 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_scene import make_scene
 
 from fedveil.config.federation_plan import (
     LARGEST_PLAN,
     FederationPlan,
     RegisteredSite,
-    federation_problem,
     read_plan,
 )
-from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.data.examples import Examples
+from fedveil.federation.planning import plan_of
 from fedveil.zoo import ZOO
 
 
@@ -107,12 +109,40 @@ def test_the_network_is_the_one_that_the_plan_counts(plan: FederationPlan) -> No
         replace(plan, parameters=plan.parameters + 1).network()
 
 
-def test_every_method_of_the_zoo_can_be_federated_or_says_why_not() -> None:
-    problems = {}
-    for name in ZOO:
-        data = {"name": "own", "partition": "sites", "clients": 3}
-        spec = resolve({"method": name, "data": data, "model": {"name": "mlp"}}, task={})
-        problem = federation_problem(spec)
-        if problem is not None:
-            problems[name] = problem.partition(":")[0]
-    assert problems == {"prifedsync": "personal"}
+@pytest.mark.parametrize("method", ["private-records", "fed-cdp"])
+def test_reading_a_plan_opens_no_file_that_it_names(
+    plan: FederationPlan, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A front door chooses settings from the records that a spec names: at a site, those would be anybody's files."""
+
+    def opened(*arguments: Any, **more: Any) -> Any:
+        raise AssertionError("a stranger's file was opened")
+
+    monkeypatch.setattr("fedveil.config.public_facts.load_for", opened)
+    monkeypatch.setattr("fedveil.config.public_facts.from_sites", opened)
+    data = {**plan.settings["data"], "sites": {"north": "/etc/passwd"}}
+    open_choice = {key: value for key, value in plan.settings.items() if key != "model"}
+    for settings in ({**plan.settings, "data": data}, open_choice, {**open_choice, "data": data}):
+        with pytest.raises(FedveilError):
+            replace(plan, settings={**settings, "method": method})
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_method_of_the_zoo_can_be_federated_or_says_why_not(name: str, plan: FederationPlan) -> None:
+    budget = {"delta": 1e-3, "epsilon": 8.0} if ZOO[name].settings.get("privacy", {}).get("calibrate") else {}
+    schema, key = plan.schema, Ed25519PrivateKey.generate()
+    large = [replace(site, records=500) for site in plan.sites]
+    nothing = Examples(torch.zeros(1, len(schema.features)), torch.zeros(1, dtype=torch.int64))
+    made, problem = None, ""
+    try:
+        made = plan_of(
+            {"method": name, "privacy": {"delta": 1e-3, **budget}},
+            name="own", sites=large, schema=schema, validation=nothing, deadline=5.0, key=key,
+        )  # fmt: skip
+    except FedveilError as error:
+        problem = str(error)
+    assert (made is None) == (name == "prifedsync"), problem
+    if made is None:
+        assert "stay at their sites" in problem
+    else:
+        assert read_plan(made.content).hash == made.hash

@@ -19,7 +19,8 @@ from typing import Any
 from torch import nn
 
 from fedveil.accounting.context import Context
-from fedveil.config.spec import Spec, resolve
+from fedveil.config.data_spec import OWN_RECORDS
+from fedveil.config.spec import METHOD_KEYS, Spec, resolve
 from fedveil.core.checks import plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import features_caveats
@@ -86,6 +87,7 @@ class FederationPlan:
         if self.schema.private_columns:
             columns = ", ".join(self.schema.private_columns)
             raise FedveilError(f"schema: what was read off records is private, and would be shown to all: {columns}")
+        _check_spelt_out(self.settings)
         if self.spec.to_dict() != self.settings:
             raise FedveilError("spec: is not resolved, or by another version with other settings")
         if self.spec.data.clients != len(self.sites):
@@ -93,6 +95,8 @@ class FederationPlan:
         problem = federation_problem(self.spec)
         if problem is not None:
             raise FedveilError(problem)
+        if self.spec.privacy.calibrate:
+            raise FedveilError("privacy.calibrate: the noise is not solved for yet")
         self.spec.method.check(self.population)
 
     @cached_property
@@ -190,15 +194,27 @@ def federation_problem(spec: Spec) -> str | None:
     method = spec.method
     if spec.model.name not in MODELS:
         return f"model.name: '{spec.model.name}' is code that a site does not have; choose one of {', '.join(MODELS)}"
+    if not isinstance(method.personal, Shared):
+        return f"personal: '{method.personal.kind}' needs clients' own models, which stay at their sites"
     if spec.data.test:
         return "data.test: what a site measures on its own records is not covered by any noise, and does not leave it"
     if not isinstance(spec.data.partition, NaturalSites):
         return "data.partition: real sites hold the records that they have; choose 'sites'"
-    if not isinstance(method.personal, Shared):
-        return f"personal: '{method.personal.kind}' needs clients' own models, which stay at their sites"
-    if spec.privacy.calibrate:
-        return "privacy.calibrate: the noise is not solved for yet"
     return None
+
+
+def _check_spelt_out(settings: dict[str, Any]) -> None:
+    """Refuse settings that leave a choice open, or name files: resolving them would read what a stranger names.
+
+    A plan comes from outside. Whoever reads it must not open a file, load a data set or import code because of it.
+    """
+    lacking = [key for key in (*METHOD_KEYS, "data", "model", "evaluation", "privacy") if key not in settings]
+    if lacking:
+        raise FedveilError(f"spec: is not resolved: {lacking[0]} is missing")
+    data = settings["data"]
+    named = [key for key in OWN_RECORDS if isinstance(data, dict) and key in data]
+    if named:
+        raise FedveilError(f"data.{named[0]}: a plan names no files; each site knows where its own records are")
 
 
 def check_key(whose: str, key: object) -> None:

@@ -118,11 +118,11 @@ def plan_of(
 ) -> FederationPlan:
     """The plan of a spec for these sites: resolved, its noise solved for where that is asked, its network counted."""
     dataset = records_elsewhere(name, sites, schema, validation)
-    spec = resolve_for({"method": "fed-cdp", **settings}, None, dataset)
-    prepared = prepare(spec, dataset)
-    problem = federation_problem(prepared.spec)
+    spec = resolve_for({"method": "private-records", **settings}, None, dataset)
+    problem = federation_problem(spec)
     if problem is not None:
         raise FedveilError(problem)
+    prepared = prepare(spec, dataset)
     return FederationPlan(
         name=name,
         settings=json.loads(json.dumps(prepared.spec.to_dict())),

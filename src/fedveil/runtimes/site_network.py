@@ -86,26 +86,30 @@ class Correspondence:
             for name in numbers
         }
         largest = 3 * len(tensors) + 2**20  # an update on its grid has twice the bytes of a model
-        for name, data in self.transport.ask(questions, self.deadline):
-            client = numbers.pop(name, None)
-            if client is None:
-                continue
-            try:
-                answer = read_message(data, Speaker.SITE, self.plan, self.sites[client].key, largest)
-                self._keep_mark(name, answer.header.get("mark"))
-                refusal = _refusal_in(answer.header)
-            except MessageUnreadable as error:
-                refusal = Refusal("unreadable", f"its answer can't be read: {error}")
-            self.note(name, round, refusal)
-            if refusal is None:
-                yield client, answer.header, answer.tensors
+        known = dict(self.marks)
+        try:
+            for name, data in self.transport.ask(questions, self.deadline):
+                client = numbers.pop(name, None)
+                if client is None:
+                    continue
+                try:
+                    answer = read_message(data, Speaker.SITE, self.plan, self.sites[client].key, largest)
+                    self._take_mark(name, answer.header.get("mark"))
+                    refusal = _refusal_in(answer.header)
+                except MessageUnreadable as error:
+                    refusal = Refusal("unreadable", f"its answer can't be read: {error}")
+                self.note(name, round, refusal)
+                if refusal is None:
+                    yield client, answer.header, answer.tensors
+        finally:
+            if self.marks != known:
+                self.keep_marks(self.marks)
         for name in numbers:
             self.note(name, round, Refusal("silent", f"no answer within {self.deadline:g} seconds"))
 
-    def _keep_mark(self, name: str, mark: object) -> None:
-        if isinstance(mark, str) and len(mark) <= LONGEST_MARK and mark != self.marks.get(name):
+    def _take_mark(self, name: str, mark: object) -> None:
+        if isinstance(mark, str) and len(mark) <= LONGEST_MARK:
             self.marks[name] = mark
-            self.keep_marks(self.marks)
 
 
 def question_name(plan: bytes, round: int, bound: float | None, parameters: Tensor) -> str:
