@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import json_option, shown, watch_option
 
 home_option = click.option(
     "--home",
@@ -66,11 +66,15 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
 
 @federation_group.command("status")
 @home_option
+@watch_option
 @json_option
-def federation_status_command(home: Path, as_json: bool) -> None:
+def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
     """Rounds, sites, what each has paid, what went wrong last."""
     from fedveil.federation.coordinator_home import CoordinatorHome
     from fedveil.federation.federation_status import federation_lines, federation_status
 
-    status = federation_status(CoordinatorHome(home))
-    click.echo(json.dumps(status.to_dict()) if as_json else "\n".join(federation_lines(status)))
+    coordinator = CoordinatorHome(home)
+    if as_json:
+        click.echo(json.dumps(federation_status(coordinator).to_dict()))
+    else:
+        shown(lambda: federation_lines(federation_status(coordinator)), watch)
