@@ -33,6 +33,7 @@ CLIENT_NOISE: dict[str, Any] = {
     "upload": {"sigma": 2.0, "clip": {"bound": 1.0, "by": "flat"}, "unit": "client"},
 }
 FOLLOWING = {**CLIENT_NOISE["upload"], "clip": {"bound": {"kind": "quantile", "start": 1.0}, "by": "flat"}}
+EACH_ROW = {"sigma": 4.0, "clip": {"bound": 1.0, "by": "flat"}, "noise": "row", "each_row": True}
 
 
 def same_model(one: Path, other: Path) -> bool:
@@ -78,8 +79,9 @@ class Watched:
         {"seed": 5, **CLIENT_NOISE, "upload": FOLLOWING},
         {"seed": 5, "method": "fed-sdp", "example": "none"},
         {"seed": 5, "method": "dssgd", "example": "none"},
+        {"seed": 5, "batch": {"kind": "partition", "size": 10}, "example": EACH_ROW},
     ],
-    ids=["no noise", "records", "fixed", "poisson", "uploads", "quantile", "server", "compressed"],
+    ids=["no noise", "records", "fixed", "poisson", "uploads", "quantile", "server", "compressed", "each row"],
 )  # fmt: skip
 def test_a_federation_ends_in_the_bits_of_the_simulation(tmp_path: Path, settings: dict[str, Any]) -> None:
     scene = make_scene(tmp_path, settings, allowed=REHEARSAL)

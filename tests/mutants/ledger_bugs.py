@@ -90,7 +90,11 @@ LEDGER_BUGS = [
                 "            Charge(round, client, declared)\n",
                 "            Charge(round, client, replace(declared, steps=1))\n",
             ),
-            Patch(_DERIVED, "from dataclasses import asdict\n", "from dataclasses import asdict, replace\n"),
+            Patch(
+                _DERIVED,
+                "from functools import lru_cache\n",
+                "from dataclasses import replace\nfrom functools import lru_cache\n",
+            ),
         ),
         scene="rows",
         caught_by=RECEIPTS,

@@ -219,6 +219,24 @@ def test_old_answers_leave_the_outbox_and_cost_again(scene: Scene, monkeypatch: 
         assert len(server.ledger.paid) == 7
 
 
+@pytest.mark.parametrize("full", ["fedveil.ledger.chained_file.write_anchor", "fedveil.site.outbox.write_whole"])
+def test_a_full_disk_is_a_refusal_and_nothing_is_released_unpaid(
+    scene: Scene, full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*arguments: Any, **more: Any) -> None:
+        raise FedveilError("No space left on device")
+
+    with SiteServer(scene.sites["north"]) as server:
+        asker = Asker(scene, "north", server.answer)
+        with monkeypatch.context() as patch:
+            patch.setattr(full, no_room)
+            refused(asker.ask(), RefusalKind.FAILED)
+        first = asker.raw()
+        assert asker.raw() == first
+        (paid,) = server.ledger.paid
+        assert paid.answer == hashlib.sha256(first).hexdigest()
+
+
 # A ledger that was set back
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import json_option, shown, watch_option
 
 home_option = click.option(
     "--home",
@@ -70,14 +70,18 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
 
 @federation_group.command("status")
 @home_option
+@watch_option
 @json_option
-def federation_status_command(home: Path, as_json: bool) -> None:
+def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
     """Rounds, sites, what each has paid, what went wrong last."""
     from fedveil.federation.coordinator_home import CoordinatorHome
     from fedveil.federation.federation_status import federation_lines, federation_status
 
-    status = federation_status(CoordinatorHome(home))
-    click.echo(json.dumps(status.to_dict()) if as_json else "\n".join(federation_lines(status)))
+    coordinator = CoordinatorHome(home)
+    if as_json:
+        click.echo(json.dumps(federation_status(coordinator).to_dict()))
+    else:
+        shown(lambda: federation_lines(federation_status(coordinator)), watch)
 
 
 @federation_group.command("demo")
@@ -91,17 +95,17 @@ def federation_demo_command(out: Path, as_json: bool) -> None:
     from fedveil.studies.report import report
 
     with ConsoleReporter(Console(stderr=True)) as reporter:
-        shown = demonstrate(out, reporter, lambda line: click.echo(line, err=True))
-    files = shown.home.run
+        demo = demonstrate(out, reporter, lambda line: click.echo(line, err=True))
+    files = demo.home.run
     page = report([files.directory], out / "report.html").path
-    result = shown.result.to_dict()
+    result = demo.result.to_dict()
     if as_json:
-        summary = {"accuracy": result["accuracy"], "spent": shown.spent, "seconds": shown.seconds}
+        summary = {"accuracy": result["accuracy"], "spent": demo.spent, "seconds": demo.seconds}
         click.echo(json.dumps({**summary, "model": str(files.model), "report": str(page)}))
         return
     click.echo(f"accuracy {result['accuracy']:.3f} on public records after {result['rounds']} rounds")
-    for name, epsilon in shown.spent.items():
+    for name, epsilon in demo.spent.items():
         click.echo(f"{name}: spent ε = {epsilon_text(epsilon)} by its own ledger")
     click.echo(f"model: {files.model}")
     click.echo(f"report: {page}")
-    click.echo(f"{shown.seconds:.0f} s; the directories of everybody are in {out}")
+    click.echo(f"{demo.seconds:.0f} s; the directories of everybody are in {out}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import json_option, shown, watch_option
 from fedveil.core.types import Unit, View
 
 home_option = click.option(
@@ -108,11 +108,15 @@ def site_serve_command(home: Path, kit: Path | None) -> None:
 
 @site_group.command("status")
 @home_option
+@watch_option
 @json_option
-def site_status_command(home: Path, as_json: bool) -> None:
+def site_status_command(home: Path, watch: bool, as_json: bool) -> None:
     """What was asked, paid and sent, and what is left."""
     from fedveil.site.home import SiteHome
     from fedveil.site.site_status import site_status, status_lines
 
-    status = site_status(SiteHome(home))
-    click.echo(json.dumps(status.to_dict()) if as_json else "\n".join(status_lines(status)))
+    site = SiteHome(home)
+    if as_json:
+        click.echo(json.dumps(site_status(site).to_dict()))
+    else:
+        shown(lambda: status_lines(site_status(site)), watch)

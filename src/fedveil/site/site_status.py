@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedveil.core.guarantee import plain_number
-from fedveil.ledger.anchor import LedgerSummary
+from fedveil.ledger.anchor import LedgerSummary, anchor_path
+from fedveil.ledger.ledger_errors import LedgerBusy, LedgerUnusable
+from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.report.model.number_texts import epsilon_text
 from fedveil.site.approval import spent_by_plan, spent_for_ever
 from fedveil.site.home import SiteHome
 from fedveil.site.policy import SitePolicy
 from fedveil.site.site_work import left_of
+
+COPIES, PAUSE = 10, 0.05
+"""How often a ledger that is being written is copied, and the seconds in between."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +64,8 @@ class SiteStatus:
 
 
 def site_status(home: SiteHome) -> SiteStatus:
-    """How things stand. While the site is serving, its ledger is held, and this says so."""
-    with home.opened_ledger() as ledger:
+    """How things stand, also while the site is serving."""
+    with _readable_ledger(home) as ledger:
         spent = spent_by_plan(home, ledger)
         plans = []
         for hash, name in ledger.approved.items():
@@ -95,6 +106,39 @@ def status_lines(status: SiteStatus) -> list[str]:
     lines += [f"  last problem: {status.last_problem}"] if status.last_problem else []
     lines += ["  A REHEARSAL: nothing is protected"] if policy.rehearsal else []
     return lines
+
+
+@contextmanager
+def _readable_ledger(home: SiteHome) -> Iterator[LifetimeLedger]:
+    """The ledger; a copy of it, while the site is serving and holds it.
+
+    What is copied while an entry is being written does not hang together, which the copy's own check notices.
+    """
+    try:
+        ledger = home.opened_ledger()
+    except LedgerBusy:
+        with TemporaryDirectory() as folder:
+            yield _copied(home, Path(folder))
+        return
+    with ledger:
+        yield ledger
+
+
+def _copied(home: SiteHome, folder: Path) -> LifetimeLedger:
+    copy = folder / home.ledger_file.name
+    for remaining in reversed(range(COPIES)):
+        for path, target in ((home.ledger_file, copy), (anchor_path(home.ledger_file), anchor_path(copy))):
+            shutil.copyfile(path, target)
+        try:
+            ledger = LifetimeLedger(copy)
+        except LedgerUnusable:
+            if not remaining:
+                raise
+            time.sleep(PAUSE)
+        else:
+            ledger.__exit__(None, None, None)  # all of it is in memory, and nothing may be added to a copy
+            return ledger
+    raise AssertionError("a copy is read or refused")
 
 
 def _last_problem(home: SiteHome) -> str:
