@@ -98,3 +98,12 @@ def test_a_kit_is_not_made_of_what_does_not_fit(kits: LoopbackKits, tmp_path: Pa
     right = Credentials(tmp_path / "east.key", certificate, root)
     with pytest.raises(FedveilError, match="coordinator"):
         write_coordinator_kit(tmp_path / "kit", right, federation="f", host="localhost", port=1, sites=("east",))
+
+
+def test_a_kit_in_a_relative_folder_names_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVFlare's storage refuses others, long after the kit was made."""
+    monkeypatch.chdir(tmp_path)
+    made = loopback_kits(Path("here"), ("north",))
+    texts = "".join(path.read_text(encoding="utf-8") for path in made.coordinator.rglob("*.json"))
+    assert str(tmp_path / made.coordinator / "jobs" / "snapshots") in texts
+    assert '"here/' not in texts

@@ -98,7 +98,7 @@ def write_coordinator_kit(
             }
         ],
     }
-    jobs = folder / "jobs"
+    jobs = folder.resolve() / "jobs"  # NVFlare takes no relative path
     resources = _resources("coordinator", {"sites": [check_site_name(site) for site in sites]}) | {
         "servers": [{"max_num_clients": len(sites), "heart_beat_timeout": 60, "admin_timeout": 10.0}],
         "snapshot_persistor": {
