@@ -31,6 +31,7 @@ def test_the_names_lead_to_the_methods() -> None:
         "fed-cdp",
         "fed-cdp-decay",
         "fed-cdp-batch",
+        "fed-cdp-allocated",
         "fed-cdp-calibrated",
         "geyer",
         "geyer-private",

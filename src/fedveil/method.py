@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fedveil.core.checks import FieldError
@@ -12,15 +13,19 @@ from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Schedule, check_values
 from fedveil.parts.aggregation import Aggregation
-from fedveil.parts.batches import BatchSampler, PartitionBatch
+from fedveil.parts.batches import AllocatedBatch, BatchSampler, PartitionBatch
 from fedveil.parts.cohorts import Cohort, FixedSize
 from fedveil.parts.compression import Compression
 from fedveil.parts.local_training import LocalTraining
+from fedveil.parts.optimisers import Sgd
 from fedveil.parts.personal import Identity, Personalisation, Shared
 from fedveil.parts.stopping import Stop
 
 ONE_UPDATE = Sampling("all", records=1, batch=1, cap=1, uses=1)
 """A client's whole update, as noise on it or on the sum of the cohort sees it."""
+
+VARYING_BATCHES = ("poisson", "allocated")
+"""Kinds of batches whose size is left to chance."""
 
 SMALLEST_BOUND = 1e-12
 """Below this, squares of single-precision numbers vanish and a norm can no longer be measured."""
@@ -59,9 +64,10 @@ class Method:
             self._check_mechanism(place, mechanism)
         if self.upload is not None and self.upload.noise != "sum":
             raise FedveilError("upload.noise: an update is one row, so its noise is that of the sum: 'sum'")
-        if self.noises_rows and self.batch.kind == "poisson":
+        if self.noises_rows and self.batch.kind in VARYING_BATCHES:
+            name = "a Poisson" if self.batch.kind == "poisson" else "an allocated"
             raise FedveilError(
-                "example.each_row: rows have noise of their own only in batches of fixed size; how many rows a Poisson"
+                f"example.each_row: rows have noise of their own only in batches of fixed size; how many rows {name}"
                 " batch has depends on the data, and its noise is drawn on the sum, for the declared size"
             )
         if len([place for place, mechanism in self.mechanisms.items() if mechanism.adaptive is not None]) > 1:
@@ -121,6 +127,43 @@ class Method:
         """
         return self.compress is None and self.server is None and isinstance(self.personal, Shared | Identity)
 
+    def examples_add_up(self, records: Iterable[int]) -> bool:
+        """Whether nothing but the plain sum of the clients' noisy gradients is used, for clients of so many records.
+
+        One local step of plain SGD makes every update the same constant times the client's noisy sum. So no second
+        step, no other optimiser, no decay, no clipping, noise or compression after it, no weights, no model of one's
+        own; and the same declared batch for everybody, so that all sums have the same weight, noise and grid.
+        """
+        sizes = set(records)
+        return (
+            self.sends_plain_steps
+            and all(self.local_steps(size) == 1 for size in sizes)
+            and len({self.batch.declared(size) for size in sizes}) == 1
+        )
+
+    @property
+    def sends_plain_steps(self) -> bool:
+        """Whether an update after one local step is a constant times the noisy sum of the gradients."""
+        return (
+            self.example is not None
+            and self.example.sigma > 0
+            and not self.noises_rows
+            and self.upload is None
+            and self.server is None
+            and self.compress is None
+            and isinstance(self.local.optimiser, Sgd)
+            and self.local.decay == 0
+            and self.aggregate.weights == "equal"
+            and isinstance(self.personal, Shared | Identity)
+        )
+
+    @property
+    def counts_on_full_cohorts(self) -> bool:
+        """Whether cohorts of fixed size under a limit must be full, because their noises are counted together."""
+        upload = self.upload is not None and self.upload.sigma > 0 and self.uploads_add_up
+        one_step = self.sends_plain_steps and (self.local.steps == 1 or self.local.epochs is not None)
+        return isinstance(self.cohort, FixedSize) and self.cohort.most is not None and (upload or one_step)
+
     @property
     def adaptive_clip(self) -> Clip | None:
         """The clip whose bound follows the norms, if there is one."""
@@ -149,6 +192,12 @@ class Method:
                 raise FedveilError(
                     f"batch.size: a batch of {self.batch.declared(records)} is larger than {population.name(client)},"
                     f" which holds {records} records"
+                )
+            if isinstance(self.batch, AllocatedBatch) and self.local_steps(records) < records // self.batch.size:
+                raise FedveilError(
+                    f"batch.size: {population.name(client)} allocates {records} records to {self.local_steps(records)}"
+                    f" steps, so batches are larger than the declared {self.batch.size}; use epochs = 1, more steps or"
+                    " larger batches"
                 )
 
     def declare(

@@ -14,7 +14,7 @@ from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.mechanisms.schedules import Constant, Exponential, Linear, Polynomial
 from fedveil.method import Method
 from fedveil.parts.aggregation import Aggregation
-from fedveil.parts.batches import FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
+from fedveil.parts.batches import AllocatedBatch, FullBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.parts.compression import Share
 from fedveil.parts.local_training import LocalTraining
@@ -48,6 +48,10 @@ FED_CDP_DECAY = replace(FED_CDP, example=Gaussian(clip=Clip(Linear(6.0, 2.0), by
 
 # As the authors' code does it: noise once per batch, on the sum.
 FED_CDP_BATCH = replace(FED_CDP, example=Gaussian(clip=Clip(Constant(4.0), by="layer"), sigma=6.0, noise="sum"))
+
+# The same with a sampler that has a proof: each record in one of a round's steps, chosen by itself (Feldman and
+# Shenfeld 2025). Fed-CDP's batches, steps and noise, and an ε below the one that the paper claims.
+FED_CDP_ALLOCATED = replace(FED_CDP, batch=AllocatedBatch(5))
 
 # What the same idea can promise for a given ε: Poisson batches, a limit of rounds per client, σ solved for the target.
 # One large batch a round needs less noise for the same ε than many small ones.
@@ -174,6 +178,9 @@ ZOO: dict[str, Entry] = {
     "fed-cdp": Entry(FED_CDP, _WEI, "per-example clipping and noise on the client, C = 4, σ = 6"),
     "fed-cdp-decay": Entry(FED_CDP_DECAY, _WEI, "Fed-CDP with the clip falling linearly from 6 to 2"),
     "fed-cdp-batch": Entry(FED_CDP_BATCH, _WEI, "Fed-CDP with noise once per batch, as the authors' code does it"),
+    "fed-cdp-allocated": Entry(
+        FED_CDP_ALLOCATED, _WEI, "Fed-CDP with every record in one random step of a round, which has a proof"
+    ),
     "fed-cdp-calibrated": Entry(
         FED_CDP_CALIBRATED,
         _WEI,

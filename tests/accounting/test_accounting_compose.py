@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from absl import logging as library_log
+from dp_accounting.pld import privacy_loss_distribution as library
 from scipy import fft
 from scipy.stats import binom
 
@@ -22,10 +23,13 @@ from fedveil.accounting.compose import (
     central_limit_mean,
     certified_delta,
     certify,
+    composed_pld,
     composition,
     describe,
     gaussian_epsilon,
     grid_interval,
+    renyi_epsilon,
+    total_steps,
 )
 from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
 from fedveil.core.errors import FedveilError
@@ -118,30 +122,48 @@ def test_absurd_compositions_are_infinite_with_a_reason() -> None:
     assert faint.reason
 
 
-def test_a_delta_below_double_precision_falls_back_to_renyi() -> None:
-    parts = composition(Term(((Step("poisson", 7.746, 0.01), 10_000),)))
-    usual, tiny = certify(parts, 1e-5), certify(parts, 1e-14)
-    assert (usual.accountant, tiny.accountant) == ("PLD", "RDP")
-    assert usual.epsilon < tiny.epsilon < math.inf
+def test_a_delta_below_double_precision_is_read_from_tilted_losses() -> None:
+    """0.34298 is the limit of the library's discretisation at ever finer grids, composed in 64-bit mantissas."""
+    parts = composition(Term(((Step("poisson", 6.0, 0.01), 1000),)))
+    tiny = certify(parts, 1e-12)
+    assert tiny.accountant == "PLD"
+    assert 0.34298 <= tiny.epsilon <= 0.3432
+    many = composition(Term(((Step("poisson", 7.746, 0.01), 10_000),)))
+    each = [certify(many, delta) for delta in (1e-5, 1e-8, 1e-10, 1e-12, 1e-14)]
+    assert all(one.accountant == "PLD" for one in each)
+    assert all(before.epsilon < after.epsilon for before, after in pairwise(each))
+    assert each[-1].epsilon < renyi_epsilon(many, 1e-14)
+    for one, delta in zip(each[2:], (1e-10, 1e-12, 1e-14), strict=True):
+        assert certified_delta(many, one.epsilon) == pytest.approx(delta, rel=0.01)
+
+
+def test_tilted_and_plain_losses_say_the_same_where_both_can() -> None:
+    drawn = composition(Term(((Step("poisson", 1.9, 0.02), 21),), 0.07, 67))
+    law = composition(Term(((Step("gaussian", 3.0), 1),), law=(0.1, 0.3, 0.4, 0.2)))
+    for parts in (drawn, law, composition(Term(((Step("without-replacement", 1.1, 0.02), 300),)))):
+        plain = composed_pld(parts)
+        for tilt in (0.5, 5.0):
+            tilted = composed_pld(parts, 1, tilt)
+            assert plain is not None
+            assert tilted is not None
+            for epsilon in (0.3, 0.6, 1.0):
+                steps = total_steps(parts)
+                found = pld.read_delta(tilted, epsilon, steps)
+                assert found == pytest.approx(pld.read_delta(plain, epsilon, steps), rel=1e-4, abs=1e-9)
 
 
 @pytest.mark.parametrize("count", [2, 3, 97, 1_000, 20_000])
-@pytest.mark.parametrize(
-    "step", [Step("poisson", 1.1, 0.02), Step("poisson", 7.746, 0.01, 1e-4), Step("without-replacement", 1.1, 0.02)]
-)
-def test_repeating_on_kept_transforms_is_the_librarys_own_composition(step: Step, count: int) -> None:
-    parts = composition(Term(((step, count),)))
+@pytest.mark.parametrize(("noise", "rate"), [(1.1, 0.02), (7.746, 0.01)])
+def test_the_librarys_own_composition_agrees(noise: float, rate: float, count: int) -> None:
+    parts = composition(Term(((Step("poisson", noise, rate), count),)))
     interval = grid_interval(parts)
     assert interval is not None
-    once = pld.of_step(step, interval)
-    kept = pld.Repeatable(once)
-    kept.times(count - 1)
-    for mine, theirs in zip(
-        pld.both_directions(kept.times(count)), pld.both_directions(once.self_compose(count)), strict=True
-    ):
-        assert mine.infinite == pytest.approx(theirs.infinite, rel=1e-9)
-        epsilons = np.linspace(0, float(theirs.losses[-1]), 50)
-        assert np.abs(mine.deltas(epsilons) - theirs.deltas(epsilons)).max() <= pld.FOURIER_ROUNDING * count
+    theirs = library.from_gaussian_mechanism(
+        noise, sampling_prob=rate, value_discretization_interval=interval
+    ).self_compose(count)
+    for delta in (1e-3, 1e-5):
+        found = certify(parts, delta).epsilon
+        assert found == pytest.approx(theirs.get_epsilon_for_delta(delta), rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 10, 100])
@@ -240,3 +262,18 @@ def test_epsilon_of_noise_beyond_measure_is_no_smaller_than_the_truth(noise: flo
         mean, epsilon = 1 / mpmath.mpf(noise), mpmath.mpf(gaussian_epsilon(noise, delta))
         upper, lower = mean / 2 - epsilon / mean, -mean / 2 - epsilon / mean
         assert mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower) <= delta
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.3, 1.0, 1.9946, 7.7, 100.0])
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-40])
+def test_epsilon_of_a_gaussian_is_exact_and_rounded_up(noise: float, delta: float) -> None:
+    with mpmath.workdps(80):
+        mean = 1 / mpmath.mpf(noise)
+
+        def excess(epsilon: float) -> mpmath.mpf:
+            upper, lower = mean / 2 - epsilon / mean, -mean / 2 - epsilon / mean
+            return mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower) - delta
+
+        epsilon = gaussian_epsilon(noise, delta)
+        assert excess(mpmath.mpf(epsilon)) <= 0
+        assert epsilon < 1e-11 or excess(mpmath.mpf(epsilon) * (1 - mpmath.mpf("3e-10")) - 2e-12) > 0

@@ -14,8 +14,9 @@ from fedveil import zoo
 from fedveil.accounting import compose
 from fedveil.accounting.budget import check_kept
 from fedveil.accounting.context import Budget
-from fedveil.accounting.exposure import Route, Unprotected, routes
+from fedveil.accounting.exposure import Route, routes
 from fedveil.accounting.participation import Crowd, Exposure, Round
+from fedveil.accounting.round_rules import Unprotected
 from fedveil.accounting.table import exceeded
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import SEEDED, CaveatKind, Guarantee, Relation
@@ -238,9 +239,21 @@ def test_hidden_coins_help_against_whoever_sees_only_models() -> None:
     assert "drawn with probability 0.1" in released.composition
     assert any("not for a client known to have been drawn" in text for text in texts(released))
     limited = plan(method, POPULATION, 3, delta=1e-5, participation=20)
-    assert limited.of(Unit.RECORD, View.RELEASED).epsilon == limited.of(*SERVER).epsilon < server.epsilon
-    fixed = plan(POISSON, POPULATION, 3, delta=1e-5)
-    assert fixed.of(Unit.RECORD, View.RELEASED).epsilon == fixed.of(*SERVER).epsilon
+    assert limited.of(Unit.RECORD, View.RELEASED).epsilon <= released.epsilon < limited.of(*SERVER).epsilon
+
+
+def test_a_draw_of_fixed_size_helps_too_because_it_may_be_seen() -> None:
+    table = plan(POISSON, POPULATION, 3, delta=1e-5)
+    released, peer, coins = (
+        table.of(Unit.RECORD, View.RELEASED),
+        table.of(Unit.RECORD, View.PEER),
+        plan(replace(POISSON, cohort=PoissonCohort(0.25)), POPULATION, 3, delta=1e-5).of(Unit.RECORD, View.RELEASED),
+    )
+    assert released.epsilon == coins.epsilon < peer.epsilon < table.of(*SERVER).epsilon
+    assert released.caveat(CaveatKind.MEAN_OF_DRAWS) is not None
+    assert table.of(*SERVER).caveat(CaveatKind.MEAN_OF_DRAWS) is None
+    excluding = plan(POISSON, POPULATION, 3, delta=1e-5, excluding=True)
+    assert excluding.of(Unit.RECORD, View.RELEASED).epsilon == table.of(*SERVER).epsilon
 
 
 def test_one_record_a_client_makes_a_client_a_record() -> None:
@@ -251,15 +264,15 @@ def test_one_record_a_client_makes_a_client_a_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "rows"), [(SMALL.batch, 5), (PoissonBatch(5, cap=9), 9), (WithoutReplacement(5), 5), (FullBatch(), 40)]
+    ("batch", "rows"), [(SMALL.batch, 5), (PoissonBatch(5, cap=9), 9), (WithoutReplacement(5), 5), (FullBatch(), 80)]
 )
 def test_a_client_is_hidden_as_a_group_of_as_many_records_as_a_batch_can_hold(batch: PoissonBatch, rows: int) -> None:
     assert SMALL.example is not None
     example = replace(SMALL.example, sigma=60.0, each_row=batch.kind != "poisson")
     method = replace(SMALL, batch=batch, local=LocalTraining(steps=3), example=example)
-    table = plan(method, Population((40,) * 20), 3, delta=1e-5, rounds=4)
+    table = plan(method, Population((80,) * 20), 3, delta=1e-5, rounds=4)
     found = table.of(Unit.CLIENT, View.SERVER)
-    noise = 60 * math.sqrt(batch.declared(40) / 3)
+    noise = 60 * math.sqrt(batch.declared(80) / 3)
     assert found.relation is Relation.ADD_OR_REMOVE
     assert found.composition == f"12 × Gaussian(z = {noise / rows:.4g})"
     assert found.epsilon == pytest.approx(compose.gaussian_epsilon(noise / rows / math.sqrt(12), 1e-5), rel=1e-9)
@@ -302,7 +315,12 @@ def test_a_limit_of_the_sampler_is_used_without_being_told() -> None:
     limited = plan(replace(POISSON, cohort=FixedSize(10, most=7)), POPULATION, 3, delta=1e-5)
     assert limited.of(*SERVER).epsilon == plan(POISSON, POPULATION, 3, delta=1e-5, participation=7).of(*SERVER).epsilon
     coins = plan(replace(POISSON, cohort=PoissonCohort(0.9, most=7)), POPULATION, 3, delta=1e-5)
-    assert coins.of(Unit.RECORD, View.RELEASED).composition == "700 × Poisson(0.01) Gaussian(z = 7.746)"
+    assert coins.of(*SERVER).composition == "700 × Poisson(0.01) Gaussian(z = 7.746)"
+    released = coins.of(Unit.RECORD, View.RELEASED)
+    assert released.composition == (
+        "at most 7 rounds (as often with probability ≤ 1.000) × [100 × Poisson(0.01) Gaussian(z = 7.746)]"
+    )
+    assert released.epsilon <= coins.of(*SERVER).epsilon * (1 + 1e-6)
 
 
 def test_copies_of_a_record_count_once_each() -> None:
@@ -474,8 +492,12 @@ def words(found: Route | Unprotected) -> str:
 
 def test_noise_on_the_upload_protects_clients_from_the_device_outward() -> None:
     assert isinstance(route(UPLOAD, Unit.CLIENT, View.ON_DEVICE), Unprotected)
-    for view in (View.CLIENT, View.SERVER, View.PEER, View.RELEASED):
+    for view in (View.CLIENT, View.SERVER):
         assert words(route(UPLOAD, Unit.CLIENT, view)) == "10 × Gaussian(z = 4)"
+    for view, chance in ((View.PEER, "0.1005"), (View.RELEASED, "0.1")):  # a peer knows when it was not drawn itself
+        drawn = f"10 rounds × [drawn with probability {chance}: 1 × Gaussian(z = 4)]"
+        assert words(route(UPLOAD, Unit.CLIENT, view)) == drawn
+        assert words(route(UPLOAD, Unit.CLIENT, view, crowd=Crowd(200, limited=True))) == "10 × Gaussian(z = 4)"
     assert words(route(UPLOAD, Unit.RECORD, View.SERVER)) == "10 × Gaussian(z = 2)"
 
 
@@ -486,7 +508,7 @@ def test_noise_at_the_server_protects_only_from_those_behind_it() -> None:
     assert words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, FIXED)) == "10 × WithoutReplacement(0.1) Gaussian(z = 2)"
     assert words(route(AT_SERVER, Unit.CLIENT, View.RELEASED, Everyone())) == "10 × Gaussian(z = 4)"
     record = words(route(AT_SERVER, Unit.RECORD, View.RELEASED, COINS))
-    assert record == "10 rounds × [drawn with probability 0.1: 1 × Gaussian(z = 2)]"
+    assert record == "10 × HiddenRecord(0.1) Gaussian(z = 4)"
 
 
 def test_no_chance_is_counted_on_where_clients_may_be_left_out() -> None:
@@ -531,15 +553,17 @@ def test_clients_that_train_their_own_noise_on_are_not_hidden_by_the_noise_of_th
     method = Method(upload=Gaussian(clip=Clip(Constant(1.0)), sigma=4.0, unit=Unit.CLIENT), cohort=FixedSize(16))
     for personal, alone in ((Shared(), False), (Identity(), False), (Interpolated(), True), (Attention(), True)):
         table = plan(replace(method, personal=personal), POPULATION, 3, delta=1e-5)
-        server, released = table.of(Unit.CLIENT, View.SERVER), table.of(Unit.CLIENT, View.RELEASED)
-        assert (released.epsilon == server.epsilon) == alone
+        released = table.of(Unit.CLIENT, View.RELEASED)
+        assert (released.caveat(CaveatKind.OTHERS_NOISE) is None) == alone
+        assert ("1 × Gaussian(z = 4)" in released.composition) == alone
 
 
 def test_summed_noise_is_not_counted_on_where_it_is_not_there() -> None:
     summed = replace(UPLOAD, adds_up=True)
     assert words(route(summed, Unit.CLIENT, View.SERVER)) == "10 × Gaussian(z = 4)"
-    assert words(route(UPLOAD, Unit.CLIENT, View.RELEASED)) == "10 × Gaussian(z = 4)"  # compressed one by one
-    assert words(route(summed, Unit.CLIENT, View.RELEASED, FixedSize(4))) == "10 × Gaussian(z = 4)"  # would be worse
+    alone = "10 rounds × [drawn with probability {}: 1 × Gaussian(z = 4)]"
+    assert words(route(UPLOAD, Unit.CLIENT, View.RELEASED)) == alone.format(0.1)  # compressed one by one
+    assert words(route(summed, Unit.CLIENT, View.RELEASED, FixedSize(4))) == alone.format(0.02)  # would be worse
     few = words(route(summed, Unit.CLIENT, View.RELEASED, took_part=2, crowd=Crowd(200, limited=True)))
     assert few == "2 × Gaussian(z = 4)"
     hidden = words(route(summed, Unit.CLIENT, View.RELEASED, COINS))  # how many noises there are is left to coins
@@ -654,7 +678,7 @@ def test_calibrating_the_cohort_keeps_its_limit() -> None:
 
 
 def test_renyi_certificates_are_named_only_where_precision_leaves_no_other() -> None:
-    for delta, accountant in ((1e-5, "PLD"), (1e-14, "RDP")):
+    for delta, accountant in ((1e-5, "PLD"), (1e-14, "PLD"), (1e-30, "RDP")):
         found = plan(POISSON, POPULATION, 3, delta=delta).of(*SERVER)
         named = found.caveat(CaveatKind.RENYI) is not None
         assert (found.accountant, named) == (accountant, accountant == "RDP")

@@ -56,7 +56,7 @@ def test_a_composed_subsample_agrees_with_the_accountant() -> None:
     """Once, they are the same; composed, C_p(f) is looser, because it mixes the two directions at every step."""
     once = tradeoff.subsampled(tradeoff.gaussian(1.0), 0.1)
     step = pld.of_step(Step("poisson", 1.0, 0.1), 1e-3)
-    ten, tenfold = tradeoff.composed(once, 10), step.self_compose(10)
+    ten, tenfold = tradeoff.composed(once, 10), pld.composed_of([(step, 10)])
     for epsilon in (0.2, 0.5, 1.0):
         at = np.array([epsilon])
         assert pld.read_delta(step, epsilon, 1) == pytest.approx(float(tradeoff.curve_delta(once, at)[0]), abs=1e-4)

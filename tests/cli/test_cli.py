@@ -210,7 +210,10 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["run", *CANCER, "--set", "privacy.view=nobody"], "privacy.view: must be on_device or client or server"),
     (["calibrate", "fedavg", *CANCER[:2], "--epsilon", "1"], "calibration: needs exactly one mechanism"),
     (["calibrate", *CANCER[:2], "--epsilon", "-1"], "epsilon: must be a number that is not negative"),
-    (["calibrate", *CANCER[:2]], "Missing option '--epsilon'"),
+    (["calibrate", *CANCER[:2]], "give one target: --epsilon, or --advantage, or --tpr with --fpr"),
+    (["calibrate", *CANCER[:2], "--tpr", "0.05"], "give one target"),
+    (["calibrate", *CANCER[:2], "--epsilon", "1", "--advantage", "0.1"], "give one target"),
+    (["calibrate", *CANCER[:2], "--tpr", "0.01", "--fpr", "0.05"], "tpr: must lie between the false-positive rate"),
     (["run", "--workers", "many"], "not a valid integer"),
 ]
 

@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def opened(kit: Path, sites: frozenset[str], seconds: float) -> Iterator[InProcess]:
+    def opened(kit: Path, sites: frozenset[str], seconds: float, say: Any) -> Iterator[InProcess]:
         with ExitStack() as stack:
             servers = {name: stack.enter_context(SiteServer(SiteHome(Path(name)))) for name in sites}
             yield InProcess({name: server.answer for name, server in servers.items()})
@@ -71,7 +71,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> None:
-    shown = call("site", "approve", "federation/plan.json", "--home", "north", answer="y\n")
+    shown = call("site", "approve", "federation/invitations/north.json", "--home", "north", answer="y\n")
     assert shown.exit_code == 0, shown.output
     for part in (
         "sites: north (60 records), south (60 records)",
@@ -83,7 +83,7 @@ def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> N
         "agree to this plan?",
     ):
         assert part in " ".join(shown.output.split()), (part, shown.output)
-    assert call("site", "approve", "federation/plan.json", "--home", "south", "--yes").exit_code == 0
+    assert call("site", "approve", "federation/invitations/south.json", "--home", "south", "--yes").exit_code == 0
     ended = call("federation", "run", "--json")
     assert ended.exit_code == 0, ended.output
     result: dict[str, Any] = json.loads(ended.stdout)
@@ -99,7 +99,7 @@ def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> N
 
 
 def test_who_says_no_has_agreed_to_nothing(folder: Path, in_process: None) -> None:
-    said = call("site", "approve", "federation/plan.json", "--home", "north", answer="n\n")
+    said = call("site", "approve", "federation/invitations/north.json", "--home", "north", answer="n\n")
     assert said.exit_code != 0
     ended = call("federation", "run")
     assert isinstance(ended.exception, FedveilError)
@@ -109,14 +109,16 @@ def test_who_says_no_has_agreed_to_nothing(folder: Path, in_process: None) -> No
 def test_a_plan_over_the_policy_is_shown_as_a_refusal(folder: Path) -> None:
     settings = Path("north/site.toml")
     settings.write_text(settings.read_text().replace("epsilon = 1.0", "epsilon = 0.01", 1))
-    said = call("site", "approve", "federation/plan.json", "--home", "north", "--yes")
+    said = call("site", "approve", "federation/invitations/north.json", "--home", "north", "--yes")
     assert "the policy here allows 0.01" in str(said.exception)
 
 
 def test_a_changed_plan_is_not_one(folder: Path) -> None:
-    plan = Path("federation/plan.json")
-    plan.write_text(plan.read_text().replace('"deadline":5.0', '"deadline": 5.0'))
-    said = call("site", "approve", "federation/plan.json", "--home", "north", "--yes")
+    invitation = Path("federation/invitations/north.json")
+    changed = invitation.read_text().replace(r"\"deadline\":5.0", r"\"deadline\": 5.0")
+    assert changed != invitation.read_text()
+    invitation.write_text(changed)
+    said = call("site", "approve", "federation/invitations/north.json", "--home", "north", "--yes")
     assert "not written as this version writes it" in str(said.exception)
 
 

@@ -14,6 +14,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.types import Sampling
 from fedveil.parts.batches import (
     OVERFLOW_PROBABILITY,
+    AllocatedBatch,
     BatchSampler,
     Draw,
     FullBatch,
@@ -193,7 +194,7 @@ def test_the_poisson_cap_of_a_client_that_is_always_drawn_whole_is_the_client() 
     assert poisson_cap(10, 10) == poisson_cap(10, 12) == 10
 
 
-@pytest.mark.parametrize("kind", [PoissonBatch, WithoutReplacement, PartitionBatch])
+@pytest.mark.parametrize("kind", [PoissonBatch, WithoutReplacement, PartitionBatch, AllocatedBatch])
 @pytest.mark.parametrize("size", [0, -1])
 def test_an_empty_batch_size_is_refused(kind: type[PartitionBatch], size: int) -> None:
     with pytest.raises(FedveilError, match="size must be a positive"):
@@ -208,7 +209,46 @@ def test_a_cap_below_the_expected_size_is_refused_and_one_as_large_is_not() -> N
         PoissonBatch(5, cap=0)
 
 
-@pytest.mark.parametrize("sampler", [PoissonBatch(3), WithoutReplacement(3), PartitionBatch(3), FullBatch()])
+@given(sizes=SIZES, steps=STEPS, seed=SEEDS)
+def test_allocation_puts_every_record_into_one_step_unless_a_batch_is_cut(
+    sizes: tuple[int, int], steps: int, seed: int
+) -> None:
+    size, records = sizes
+    sampler = AllocatedBatch(size)
+    draw = sampler.draw(records, steps, generator(seed))
+    assert draw.positions.shape == (steps, sampler.slots(records))
+    assert len(np.unique(used(draw))) == len(used(draw))
+    if draw.counts.max() < sampler.slots(records):
+        assert sorted(used(draw)) == list(range(records))
+    assert sampler.sampling(records, steps) == Sampling("allocated", records, size, sampler.slots(records), 1)
+
+
+def test_records_are_allocated_uniformly_and_by_themselves() -> None:
+    draws = [AllocatedBatch(4, cap=20).draw(20, 5, generator(seed)) for seed in range(4000)]
+    where = np.stack([[int(np.flatnonzero((used_in(draw) == k).any(axis=1))[0]) for k in (0, 7)] for draw in draws])
+    together = np.bincount(where[:, 0] * 5 + where[:, 1], minlength=25)
+    assert stats.chisquare(together).pvalue > 1e-4
+    sizes = np.concatenate([draw.counts for draw in draws])
+    assert sizes.var() == pytest.approx(20 * 0.2 * 0.8, rel=0.1), "not all batches alike, as a partition's are"
+
+
+def used_in(draw: Draw) -> np.ndarray:
+    """Positions with −1 in slots that are not filled."""
+    return np.where(np.arange(draw.positions.shape[1]) < draw.counts[:, None], draw.positions, -1)
+
+
+def test_an_allocated_batch_is_cut_to_its_slots_uniformly() -> None:
+    kept = np.zeros(30)
+    for seed in range(3000):
+        draw = AllocatedBatch(3, cap=3).draw(30, 2, generator(seed))
+        assert (draw.counts == 3).all()
+        kept[used(draw)] += 1
+    assert stats.chisquare(kept).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    "sampler", [PoissonBatch(3), WithoutReplacement(3), PartitionBatch(3), AllocatedBatch(3), FullBatch()]
+)
 def test_the_same_generator_gives_the_same_batches(sampler: BatchSampler) -> None:
     one, two = sampler.draw(20, 9, generator(6)), sampler.draw(20, 9, generator(6))
     assert np.array_equal(one.positions, two.positions)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from series_follower import Follower
 
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
@@ -17,11 +18,15 @@ from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples, from_tensors, scaled_labels
 from fedveil.engine.batched import Engine
 from fedveil.engine.fused import Fused
+from fedveil.report.terminal.run_tables import comparison_table
 from fedveil.runs.files import RunFiles
 from fedveil.runs.prepare import prepare
 from fedveil.runs.run import run
 from fedveil.studies.attack import attack
 from fedveil.studies.audit import audit
+from fedveil.studies.compare import compare
+from fedveil.studies.histories import show
+from fedveil.studies.sweep import Axis, sweep
 
 RENT = Regression(0.0, 2000.0, "euro")
 
@@ -120,3 +125,46 @@ def test_an_audit_plants_canaries_among_numbers(unit: str, small: dict[str, Any]
     method, view = ("fed-cdp", "server") if unit == "record" else ("fed-sdp-client", "server")
     audited = audit(method, small, canaries=10, rounds=2, unit=unit, view=view, dataset=rents, workers=1)
     assert audited.verdict != "contradicted"
+
+
+def test_clients_own_models_of_numbers_are_measured_in_the_unit(
+    small: dict[str, Any], rents: Dataset, tmp_path: Path
+) -> None:
+    settings = small | {"personal": "identity", "data.test": 12, "stop.rounds": 6, "data.partition": "dirichlet"}
+    result = run("fedavg", settings, out=tmp_path / "run", workers=1, dataset=rents)
+    assert result.own_accuracy is result.personal_accuracy is result.accuracy is None
+    assert result.own_mae is not None
+    assert result.personal_mae is not None
+    assert 5 < result.own_mae < 500  # euro, not parts of the range
+    assert 5 < result.personal_mae < 500
+
+
+def test_comparisons_of_numbers_are_by_their_error_and_the_best_is_the_smallest(
+    small: dict[str, Any], rents: Dataset, tmp_path: Path
+) -> None:
+    settings = small | {"seed": "none", "local.steps": 2}
+    compared = compare(
+        ["fedavg", "fed-cdp"], settings, follower=Follower(), out=tmp_path / "compare", seeds=(1, 2), dataset=rents
+    )
+    headings, lines = comparison_table(compared.rows)
+    assert headings[1] == "RMSE (euro)"
+    for row in compared.rows:
+        assert (row["figure"], row["unit"], row["majority"]) == ("rmse", "euro", None)
+        assert 0 < row["best"] <= row["rmse"]
+    assert "failed" not in lines[0]
+    swept = sweep(
+        "fedavg",
+        [Axis("local.rate", (0.01, 0.1))],
+        {key: value for key, value in settings.items() if key not in ("local.rate", "seed")},
+        follower=Follower(),
+        out=tmp_path / "sweep",
+        seeds=1,
+        dataset=rents,
+    )
+    assert swept.rows[1]["rmse"] < swept.rows[0]["rmse"]
+    assert swept.picture is not None
+    assert swept.picture.is_file()
+    (history,), picture = show([tmp_path / "sweep" / "runs" / "local.rate=0.1-seed1"], tmp_path / "show.png")
+    assert "RMSE" in history.line
+    assert "euro" in history.line
+    assert picture.is_file()

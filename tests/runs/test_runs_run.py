@@ -400,14 +400,14 @@ def test_the_key_of_an_unseeded_run_is_nowhere_in_its_directory(
     tiny: Settings, blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys: list[bytes] = []
-    original = run_module.prepare
+    original = run_module.prepared_for
 
     def spying(*arguments: Any, **keywords: Any) -> Any:
         prepared = original(*arguments, **keywords)
         keys.append(prepared.streams.key)
         return prepared
 
-    monkeypatch.setattr(run_module, "prepare", spying)
+    monkeypatch.setattr(run_module, "prepared_for", spying)
     run("fed-cdp", {**tiny, "seed": "none"}, out=tmp_path / "run", workers=1, dataset=blobs)
     content = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert keys[0] not in content
@@ -500,14 +500,14 @@ def test_what_is_never_trained_stays_what_it_was_when_an_unseeded_run_is_resumed
     settings |= {"model.name": partly_frozen, "seed": "none"}
     made: list[torch.Tensor] = []
     with pytest.MonkeyPatch.context() as patch:
-        original = run_module.prepare
+        original = run_module.prepared_for
 
         def spying(*arguments: Any, **keywords: Any) -> Any:
             prepared = original(*arguments, **keywords)
             made.append(prepared.model[0].weight.clone())
             return prepared
 
-        patch.setattr(run_module, "prepare", spying)
+        patch.setattr(run_module, "prepared_for", spying)
         _die_at(patch, Ledger, "charge", 2, after=True)
         with pytest.raises(Killed):
             run("fed-cdp", settings, out=tmp_path / "run", workers=1, dataset=blobs)

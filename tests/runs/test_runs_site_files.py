@@ -12,6 +12,7 @@ from PIL import Image
 
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
+from fedveil.data import site_reader
 from fedveil.data.dataset import Dataset
 from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
@@ -130,6 +131,22 @@ def test_the_sites_of_a_table_are_counted_when_it_is_read(folder: Path, tmp_path
     run(folder / "table.toml", out=tmp_path / "run", workers=1)
     assert resolve(tmp_path / "run" / "spec.toml").data.clients == 2
     assert account(tmp_path / "run").context.population.names == ("a", "b")
+
+
+def test_the_files_of_a_front_door_are_read_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its settings follow from the number of records, which are then trained on."""
+    read: list[str] = []
+    original = site_reader.own_table
+
+    def counting(where: str, *others: Any) -> Any:
+        read.append(where)
+        return original(where, *others)
+
+    monkeypatch.setattr(site_reader, "own_table", counting)
+    (folder / "spec.toml").write_text((folder / "spec.toml").read_text().replace("fed-cdp-batch", "private-records"))
+    result = run(folder / "spec.toml", {"privacy.epsilon": 2.0}, out=tmp_path / "run", workers=1)
+    assert result.rounds == 2
+    assert read == [f"site '{name}'" for name in SIZES]
 
 
 def test_a_file_of_validation_records_is_nobody_s(folder: Path) -> None:

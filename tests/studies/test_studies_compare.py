@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from series_follower import Follower, interrupt_at
 
-from fedveil.accounting.exposure import LEAKED_BOUND
 from fedveil.accounting.plan import plan
+from fedveil.accounting.route_caveats import LEAKED_BOUND
 from fedveil.config.spec import resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import Openness

@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from fedveil.accounting.budget import stays_within
 from fedveil.accounting.compose import Composition, certify, composition
 from fedveil.accounting.context import Budget, Context
-from fedveil.accounting.exposure import Unprotected, routes
+from fedveil.accounting.exposure import routes
 from fedveil.accounting.participation import Crowd, Exposure, Round, Rounds
 from fedveil.accounting.plan import alone_caveats, costliest
+from fedveil.accounting.round_rules import Unprotected
 from fedveil.accounting.table import Table
 from fedveil.core.guarantee import Relation
 from fedveil.core.types import Declaration, Unit, View

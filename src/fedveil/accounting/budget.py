@@ -15,8 +15,9 @@ from functools import lru_cache
 
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
 from fedveil.accounting.context import Budget, Context
-from fedveil.accounting.exposure import Unprotected, routes
+from fedveil.accounting.exposure import routes
 from fedveil.accounting.participation import Crowd, Exposure, Round
+from fedveil.accounting.round_rules import Unprotected
 from fedveil.accounting.table import vacuous
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Relation
@@ -101,7 +102,7 @@ def excludes(context: Context) -> bool:
     budget, method, population = context.budget, context.method, context.population
     if budget is None:
         return False
-    crowd, records = Crowd.of(method, population.clients, context.limit is not None), population.records[0]
+    crowd, records = Crowd.of(method, population, limited=False), population.records[0]
     first, last = (context.round(round, records) for round in (0, method.rounds - 1))
     everybody = all(costs_everybody(round, budget, crowd) for round in (first, last))
     return not everybody or relations_differ(first, last, records, budget, crowd)
@@ -109,8 +110,7 @@ def excludes(context: Context) -> bool:
 
 def crowd_of(context: Context) -> Crowd:
     """The clients of a training, as far as its own limits decide who is left out."""
-    limited = context.limit is not None or excludes(context)
-    return Crowd.of(context.method, context.population.clients, limited)
+    return Crowd.of(context.method, context.population, excludes(context))
 
 
 def charge(spent: Spent, cost: Costs) -> Costs:

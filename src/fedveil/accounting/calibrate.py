@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedveil.accounting.budget import largest
-from fedveil.accounting.context import Budget, Context
+from fedveil.accounting.context import Budget, Context, RiskTarget
 from fedveil.accounting.plan import plan
+from fedveil.accounting.table import Table
 from fedveil.core.checks import one_of
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Guarantee
@@ -43,7 +44,28 @@ class Calibration:
         return "cohort.size" if isinstance(self.method.cohort, FixedSize) else "cohort.rate"
 
 
-def calibrate(context: Context, target: Budget, *, solve: str = "noise") -> Calibration:
+@dataclass(frozen=True)
+class _Measured:
+    """What a method has of what is limited, and the guarantee it belongs to."""
+
+    value: float
+    limit: float
+    guarantee: Guarantee
+
+    @property
+    def keeps(self) -> bool:
+        return self.value <= self.limit
+
+    @property
+    def excess(self) -> float:
+        """log(value/limit): above 0 where the target is not kept."""
+        return math.log(max(self.value, 1e-9) / self.limit) if math.isfinite(self.value) else math.inf
+
+
+Evaluate = Callable[[Method], _Measured]
+
+
+def calibrate(context: Context, target: Budget | RiskTarget, *, solve: str = "noise") -> Calibration:
     """Solve for `noise` (σ, to 1e-3), `rounds` (T) or `cohort` (its rate or size), everything else as it is."""
     one_of("solve", solve, ("noise", "rounds", "cohort"))
     method, single = (
@@ -51,19 +73,32 @@ def calibrate(context: Context, target: Budget, *, solve: str = "noise") -> Cali
         replace(context, delta=target.delta, copies=1),
     )  # what copies cost is not solved for
 
-    def evaluate(candidate: Method) -> Guarantee:
-        return plan(replace(single, method=candidate)).of(target.unit, target.view)
+    def evaluate(candidate: Method) -> _Measured:
+        return _measured(plan(replace(single, method=candidate)), target)
 
     if solve == "noise":
         value, solved = _noise(method, target, evaluate)
     elif solve == "rounds":
-        value, solved = _rounds(method, target, evaluate)
+        value, solved = _rounds(method, evaluate)
     else:
-        value, solved = _cohort(method, context.population, target, evaluate)
-    guarantee = plan(replace(context, delta=target.delta, method=solved)).of(target.unit, target.view)
-    if not guarantee.epsilon <= target.epsilon:
+        value, solved = _cohort(method, context.population, evaluate)
+    found = _measured(plan(replace(context, delta=target.delta, method=solved)), target)
+    if not found.keeps:
         raise FedveilError(f"calibration: found {solve} = {value}, but it does not keep the target")
-    return Calibration(solve, value, solved, guarantee)
+    return Calibration(solve, value, solved, found.guarantee)
+
+
+def _measured(table: Table, target: Budget | RiskTarget) -> _Measured:
+    guarantee = table.of(target.unit, target.view)
+    if isinstance(target, Budget):
+        return _Measured(guarantee.epsilon, target.epsilon, guarantee)
+    if guarantee.risk is None:
+        return _Measured(math.inf, 1.0, guarantee)
+    if target.advantage is not None:
+        return _Measured(guarantee.risk.advantage, target.advantage, guarantee)
+    assert target.tpr is not None
+    assert target.fpr is not None
+    return _Measured(table.hit_rate(target.unit, target.view, target.fpr), target.tpr, guarantee)
 
 
 def with_sigma(method: Method, sigma: float) -> Method:
@@ -83,17 +118,16 @@ def _place(method: Method) -> str:
     return places[0]
 
 
-def _noise(method: Method, target: Budget, evaluate: Callable[[Method], Guarantee]) -> tuple[float, Method]:
+def _noise(method: Method, target: Budget | RiskTarget, evaluate: Evaluate) -> tuple[float, Method]:
     """log ε falls about evenly with log σ, so a false position in logarithms needs few evaluations.
 
     `high` always keeps the target and `low` never does.
     """
-    if target.epsilon == 0:
+    if isinstance(target, Budget) and target.epsilon == 0:
         raise FedveilError("epsilon: no finite noise gives ε = 0")
 
     def excess(sigma: float) -> float:
-        epsilon = evaluate(with_sigma(method, sigma)).epsilon
-        return math.log(max(epsilon, 1e-9) / target.epsilon) if math.isfinite(epsilon) else math.inf
+        return evaluate(with_sigma(method, sigma)).excess
 
     low, at_low, high, at_high = _bracket(method, target, evaluate, excess)
     above = True
@@ -112,7 +146,7 @@ def _noise(method: Method, target: Budget, evaluate: Callable[[Method], Guarante
 
 
 def _bracket(
-    method: Method, target: Budget, evaluate: Callable[[Method], Guarantee], excess: Callable[[float], float]
+    method: Method, target: Budget | RiskTarget, evaluate: Evaluate, excess: Callable[[float], float]
 ) -> tuple[float, float, float, float]:
     """A σ that does not keep the target and one that does, each with log(ε/target)."""
     sigma = min(max(_gaussian(method).sigma, 0.1), 1000.0)
@@ -120,10 +154,10 @@ def _bracket(
     most = _most_sigma(method)
     if value > 0:
         top = evaluate(with_sigma(method, most))
-        if not top.finite:
-            raise FedveilError(f"calibration: no noise can help {target.cell}: {top.reason}")
-        if top.epsilon > target.epsilon:
-            raise FedveilError(f"calibration: even σ = {most:g} gives ε = {top.epsilon:.4g}")
+        if not top.guarantee.finite:
+            raise FedveilError(f"calibration: no noise can help {target.cell}: {top.guarantee.reason}")
+        if not top.keeps:
+            raise FedveilError(f"calibration: even σ = {most:g} gives ε = {top.guarantee.epsilon:.4g}")
     while value > 0:
         low, at_low = sigma, value
         sigma = min(sigma * math.exp(min(max(1.05 * value, 0.05), 3.0)), most)
@@ -145,24 +179,22 @@ def _most_sigma(method: Method) -> float:
     return min(MOST_SIGMA, 0.999 * adaptive.multiplier) if isinstance(adaptive, Quantile) else MOST_SIGMA
 
 
-def _rounds(method: Method, target: Budget, evaluate: Callable[[Method], Guarantee]) -> tuple[float, Method]:
+def _rounds(method: Method, evaluate: Evaluate) -> tuple[float, Method]:
     def lasting(rounds: int) -> Method:
         return replace(method, stop=replace(method.stop, rounds=rounds))
 
-    most = largest(lambda rounds: evaluate(lasting(rounds)).epsilon <= target.epsilon, LONGEST_TRAINING)
+    most = largest(lambda rounds: evaluate(lasting(rounds)).keeps, LONGEST_TRAINING)
     if most == 0:
-        first = evaluate(lasting(1))
+        first = evaluate(lasting(1)).guarantee
         raise FedveilError(f"calibration: not even one round fits: {first}")
     return most, lasting(most)
 
 
-def _cohort(
-    method: Method, population: Population, target: Budget, evaluate: Callable[[Method], Guarantee]
-) -> tuple[float, Method]:
+def _cohort(method: Method, population: Population, evaluate: Evaluate) -> tuple[float, Method]:
     """The largest rate of a Poisson cohort (in thousandths of itself) or the largest size of a fixed one."""
 
     def keeps(candidate: Method) -> bool:
-        return evaluate(candidate).epsilon <= target.epsilon
+        return evaluate(candidate).keeps
 
     if isinstance(method.cohort, FixedSize):
         fixed = method.cohort  # with its limit, without which the answer would not hold
@@ -174,7 +206,7 @@ def _cohort(
         most = largest(fits, population.clients)
         size = largest(lambda size: keeps(replace(method, cohort=replace(fixed, size=size))), most)
         if size == 0:
-            raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
+            raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method).guarantee}")
         return size, replace(method, cohort=replace(fixed, size=size))
     if not isinstance(method.cohort, PoissonCohort):
         raise FedveilError("calibration: everyone takes part, so there is no cohort to choose")
@@ -186,7 +218,7 @@ def _cohort(
     if keeps(at(1.0)):
         return 1.0, at(1.0)
     if not keeps(at(least)):
-        raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method)}")
+        raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method).guarantee}")
     low, high = least, 1.0
     while high > low * (1 + TOLERANCE):
         middle = math.sqrt(low * high)

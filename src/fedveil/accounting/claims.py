@@ -21,7 +21,7 @@ from fedveil.core.types import Population, Unit, View
 from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.mechanisms.gaussian import Gaussian
 from fedveil.method import Method
-from fedveil.parts.batches import PartitionBatch, PoissonBatch, WithoutReplacement
+from fedveil.parts.batches import AllocatedBatch, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
 
 WEI_TABLE_6, ZHENG_THEOREM_2 = "Wei et al. 2021, Table VI", "Zheng et al. 2021, Theorem 2"
@@ -180,6 +180,8 @@ def _fed_cdp_difference(method: Method, layers: int) -> str:
         parts.append(f"and without the sensitivity C·sqrt(M) of clipping M = {layers} layers one by one")
     if isinstance(method.batch, PartitionBatch):
         parts.append("and it amplifies by sampling although the batches are a partition, which amplifies nothing")
+    elif isinstance(method.batch, AllocatedBatch):
+        parts.append("and it takes allocated batches for Poisson samples")
     elif isinstance(method.batch, WithoutReplacement):
         parts.append("and it takes batches of fixed size for Poisson samples")
     elif isinstance(method.batch, PoissonBatch):

@@ -1,8 +1,8 @@
 """Composition: from counted steps to ε(δ) and δ(ε).
 
 Certified by privacy loss distributions in both directions. Plain Gaussians alone have a closed form, the limit of
-their PLD: n of them with z_i are one with (Σ z_i^−2)^(−1/2). Where double precision could not carry a PLD (δ too
-small for so many steps, a grid too large), Rényi divergences certify.
+their PLD: n of them with z_i are one with (Σ z_i^−2)^(−1/2). Where δ is too small for the rounding of plain
+transforms, tilted ones are read. Where no grid could hold a PLD, Rényi divergences certify.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import dp_accounting
 import numpy as np
-from dp_accounting.pld import privacy_loss_distribution as library
 from scipy.special import log_ndtr
 
 from fedveil.accounting import pld, renyi
 from fedveil.accounting.events import Counted, Step, added_up, canonical_noise, counted_words
+from fedveil.accounting.losses import Losses, mixture_of, no_loss
 from fedveil.core.checks import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
 
@@ -30,15 +29,27 @@ LARGEST_EPSILON = 1e6
 """Beyond it a finite ε says nothing and floating point little; it is printed as ∞."""
 
 
+NO_LIMIT = ("hidden-record", "group", "gathered", "allocated")
+"""Kinds of steps for which no central limit is stated."""
+
+
 @dataclass(frozen=True)
 class Term:
-    """`times` rounds; in each of them all of `steps` are made with probability `chance`, by a coin that may be seen."""
+    """`times` rounds; in each of them all of `steps` are made with probability `chance`, by a coin that may be seen.
+
+    With a `law` they are made in n rounds with probability `law[n]`, and in how many (and which) may be seen: given the
+    draw, n rounds compose, and the divergence is the mean over the draw, which does not depend on the data.
+    """
 
     steps: Counted
     chance: float = 1.0
     times: int = 1
+    law: tuple[float, ...] = ()
 
     def __str__(self) -> str:
+        if self.law:
+            often = f"as often with probability ≤ {max(self.law[-1], 1e-3):.3f}"
+            return f"at most {len(self.law) - 1:,} rounds ({often}) × [{counted_words(self.steps)}]"
         if self.chance == 1 and self.times == 1:
             return counted_words(self.steps)
         drawn = f"drawn with probability {self.chance:.4g}: " if self.chance < 1 else ""
@@ -65,6 +76,7 @@ def composition(*terms: Term) -> Composition:
     """The normal form: steps that run anyhow are one term, equal mechanisms are merged, empty terms are gone."""
     certain: list[tuple[Step, int]] = []
     drawn: dict[tuple[Counted, float], int] = {}
+    by_law: list[Term] = []
     canonical = canonical_noise(step for term in terms for step, _ in term.steps)
     for term in terms:
         if term.times < 0 or not 0 < term.chance <= 1:
@@ -72,12 +84,20 @@ def composition(*terms: Term) -> Composition:
         steps = added_up((canonical[step], count) for step, count in term.steps)
         if term.times == 0 or not steps:
             continue
-        if term.chance == 1:
+        if term.law:
+            by_law += [Term(steps, law=_checked_law(term))] * term.times
+        elif term.chance == 1:
             certain += [(step, count * term.times) for step, count in steps]
         else:
             drawn[steps, term.chance] = drawn.get((steps, term.chance), 0) + term.times
-    by_chance = [Term(steps, chance, times) for (steps, chance), times in sorted(drawn.items())]
+    by_chance = [Term(steps, chance, times) for (steps, chance), times in sorted(drawn.items())] + by_law
     return (Term(added_up(certain)), *by_chance) if certain else tuple(by_chance)
+
+
+def _checked_law(term: Term) -> tuple[float, ...]:
+    if term.chance != 1 or min(term.law) < 0 or not abs(sum(term.law) - 1) < 1e-9:
+        raise FedveilError("accounting: a law of the number of rounds must be one of probabilities")
+    return term.law
 
 
 def covers(first: Composition, second: Composition) -> bool:
@@ -87,6 +107,7 @@ def covers(first: Composition, second: Composition) -> bool:
     return all(
         mine.chance >= other.chance
         and mine.times >= other.times
+        and mine.law == other.law
         and len(mine.steps) == len(other.steps)
         and all(
             step.covers(its) and count >= its_count
@@ -101,7 +122,7 @@ def describe(parts: Composition) -> str:
 
 
 def total_steps(parts: Composition) -> int:
-    return sum(term.times * count for term in parts for _, count in term.steps)
+    return sum(term.times * max(len(term.law) - 1, 1) * count for term in parts for _, count in term.steps)
 
 
 @lru_cache(maxsize=4096)
@@ -116,14 +137,26 @@ def certify(parts: Composition, delta: float) -> Certified:
     if noise is not None:
         return _finite(gaussian_epsilon(noise, delta), "PLD")
     for coarsening in COARSENINGS:
-        whole = composed_pld(parts, coarsening)
-        epsilon = None if whole is None else pld.read_epsilon(whole, delta, total_steps(parts))
+        epsilon = _epsilon_by_losses(parts, delta, coarsening)
         if epsilon is not None and math.isfinite(epsilon):
             if coarsening == 1:
                 return _finite(epsilon, "PLD")
             by_renyi = renyi_epsilon(parts, delta)  # a coarse grid is sound, but can be the looser of the two
             return _finite(epsilon, "PLD") if epsilon <= by_renyi else _finite(by_renyi, "RDP")
     return _finite(renyi_epsilon(parts, delta), "RDP")
+
+
+def _epsilon_by_losses(parts: Composition, delta: float, coarsening: int) -> float | None:
+    whole = composed_pld(parts, coarsening)
+    if whole is None:
+        return None
+    steps = total_steps(parts)
+    epsilon = pld.read_epsilon(whole, delta, steps) if pld.clear(whole, delta, steps) else None
+    if epsilon is not None and math.isfinite(epsilon):
+        return epsilon
+    tilt = _tilt(parts, coarsening, delta)
+    tilted = None if tilt is None else composed_pld(parts, coarsening, tilt)
+    return None if tilted is None else pld.read_epsilon(tilted, delta, steps)
 
 
 @lru_cache(maxsize=4096)
@@ -137,9 +170,12 @@ def certified_delta(parts: Composition, epsilon: float) -> float:
     noise = gaussian_only(parts)
     if noise is not None:
         return gaussian_delta(noise, epsilon)
-    delta = renyi.delta_at(_divergences(parts), epsilon)
+    delta = renyi.delta_at(divergences(parts), epsilon)
     for coarsening in COARSENINGS:
         whole = composed_pld(parts, coarsening)
+        if whole is not None and delta < 100 * pld.FOURIER_ROUNDING * total_steps(parts):
+            tilt = _tilt(parts, coarsening, max(delta, 1e-300))
+            whole = whole if tilt is None else composed_pld(parts, coarsening, tilt)
         if whole is not None:
             by_loss = pld.read_delta(whole, epsilon, total_steps(parts))
             delta = min(delta, by_loss)
@@ -156,7 +192,7 @@ def _finite(epsilon: float, accountant: str) -> Certified:
 
 def gaussian_only(parts: Composition) -> float | None:
     """z of the one Gaussian that a composition of plain Gaussians amounts to; None for anything else."""
-    if any(term.chance < 1 or step.kind != "gaussian" for term in parts for step, _ in term.steps):
+    if any(term.law or term.chance < 1 or step.kind != "gaussian" for term in parts for step, _ in term.steps):
         return None
     inverse = sum(term.times * count / step.noise_multiplier**2 for term in parts for step, count in term.steps)
     return 1 / math.sqrt(inverse)
@@ -166,51 +202,105 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     """Exact ε(δ) of a Gaussian mechanism (Balle and Wang 2018), rounded up in its last digits."""
     if noise_multiplier < 1e-4:  # ε beyond 5e7
         return math.inf
-    with np.errstate(divide="ignore"):  # with very much noise a δ on the way is 0, whose logarithm is rightly −∞
-        exact = dp_accounting.get_epsilon_gaussian(min(noise_multiplier, MOST_NOISE), delta)
-    return float(exact) * (1 + 1e-10) + 1e-12
+    mean, wanted = 1 / min(noise_multiplier, MOST_NOISE), math.log(delta)
+    if _log_gaussian_delta(mean, 0.0) <= wanted:
+        return 1e-12
+    low, high = 0.0, mean**2 / 2 + mean * math.sqrt(-2 * wanted)  # there Φ(μ/2 − ε/μ) is at most δ
+    while high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        if _log_gaussian_delta(mean, middle) <= wanted:
+            high = middle
+        else:
+            low = middle
+    return high * (1 + 1e-10) + 1e-12
 
 
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
     """Exact δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) with μ = 1/z."""
-    mean = 1 / noise_multiplier
-    first, second = log_ndtr(mean / 2 - epsilon / mean), epsilon + log_ndtr(-mean / 2 - epsilon / mean)
-    return float(min(1.0, max(0.0, -np.exp(first) * np.expm1(min(second - first, 0.0))) + 1e-16))
+    return min(1.0, math.exp(_log_gaussian_delta(1 / noise_multiplier, epsilon)) + 1e-16)
+
+
+def _log_gaussian_delta(mean: float, epsilon: float) -> float:
+    first = float(log_ndtr(mean / 2 - epsilon / mean))
+    second = epsilon + float(log_ndtr(-mean / 2 - epsilon / mean))
+    return first + math.log(-math.expm1(second - first)) if second < first else -math.inf
 
 
 @lru_cache(maxsize=16)
-def composed_pld(parts: Composition, coarsening: int = 1) -> library.PrivacyLossDistribution | None:
-    """The PLD of a composition; None where its grid would be out of proportion."""
+def composed_pld(parts: Composition, coarsening: int = 1, tilt: float = 0.0) -> Losses | None:
+    """The PLD of a composition; None where its grid would be out of proportion.
+
+    `tilt` θ makes all of it on p·e^(θ·loss), so that the rounding of transforms is small beside the tail where a tiny δ
+    is read. (Its other direction is tilted alike.)
+    """
     if total_steps(parts) > pld.MOST_COMPOSED:
         return None
     interval = grid_interval(parts, coarsening)
     if interval is None:
         return None
-    whole: library.PrivacyLossDistribution | None = None
-    for term in parts:
-        one = _term_pld(term, interval)
-        whole = one if whole is None else whole.compose(one)
-    return whole
+    if len(parts) == 1:
+        return _term_pld(parts[0], interval, tilt)
+    return pld.composed_of([(_term_pld(term, interval, tilt), 1) for term in parts])
 
 
-def _term_pld(term: Term, interval: float) -> library.PrivacyLossDistribution:
+def _term_pld(term: Term, interval: float, tilt: float) -> Losses:
+    if term.law:
+        each = [
+            (weight, _round_pld(tuple((step, n * count) for step, count in term.steps), 1.0, interval, tilt))
+            if n
+            else (weight, no_loss(interval, tilt))
+            for n, weight in enumerate(term.law)
+            if weight > 0
+        ]
+        return mixture_of(each)
     if term.times == 1:
-        return _round_pld(term.steps, term.chance, interval)
-    return _rounds_pld(term.steps, term.chance, interval).times(term.times)
+        return _round_pld(term.steps, term.chance, interval, tilt)
+    return _rounds_pld(term.steps, term.chance, interval, tilt).times(term.times)
 
 
 @lru_cache(maxsize=16)
-def _rounds_pld(steps: Counted, chance: float, interval: float) -> pld.Repeatable:
-    return pld.Repeatable(_round_pld(steps, chance, interval))
+def _rounds_pld(steps: Counted, chance: float, interval: float, tilt: float) -> pld.Repeatable:
+    return pld.Repeatable(_round_pld(steps, chance, interval, tilt))
 
 
-def _round_pld(steps: Counted, chance: float, interval: float) -> library.PrivacyLossDistribution:
-    whole: library.PrivacyLossDistribution | None = None
-    for step, count in steps:
-        one = pld.repeated(step, count, interval)
-        whole = one if whole is None else whole.compose(one)
-    assert whole is not None  # the normal form has no empty terms
-    return pld.seen_draw(whole, chance)
+def _round_pld(steps: Counted, chance: float, interval: float, tilt: float) -> Losses:
+    factors = [(pld.repeated(step, count, interval, tilt), 1) for step, count in steps]
+    return pld.seen_draw(pld.composed_of(factors), chance)
+
+
+def _tilt(parts: Composition, coarsening: int, delta: float) -> float | None:
+    """θ of the best Chernoff bound (log E e^(θ·loss) + log 1/δ)/θ: there the tail of δ is the middle of the masses."""
+    interval = grid_interval(parts, coarsening)
+    assert interval is not None
+    best: tuple[float, float] | None = None
+    for tilt in np.geomspace(0.3, 3e5, 70):
+        moment = max(_log_moments(parts, interval, float(tilt)))
+        bound = (moment - math.log(delta)) / float(tilt)
+        if math.isfinite(bound) and (best is None or bound < best[0]):
+            best = bound, float(tilt)
+    return None if best is None else best[1]
+
+
+def _log_moments(parts: Composition, interval: float, order: float) -> tuple[float, float]:
+    """log E e^(order·loss) of both directions, from single steps."""
+    totals = [0.0, 0.0]
+    for term in parts:
+        for way in (0, 1):
+            once = sum(
+                count * pld.both_directions(pld.of_step(step, interval))[way].log_moment(order)
+                for step, count in term.steps
+            )
+            if term.law:
+                drawn = [math.log(weight) + n * once for n, weight in enumerate(term.law) if weight > 0]
+                totals[way] += float(np.logaddexp.reduce(drawn))
+            elif term.chance < 1:
+                absent = math.log1p(-term.chance)
+                totals[way] += term.times * float(np.logaddexp(absent, math.log(term.chance) + once))
+            else:
+                totals[way] += term.times * once
+    return totals[0], totals[1]
 
 
 def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
@@ -222,37 +312,57 @@ def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
     """
     variance, count, mean, widest = 0.0, 0, 0.0, 0.0
     for term in parts:
+        rounds = max(len(term.law) - 1, 1) if term.law else term.times
         for step, each in term.steps:
-            times = term.times if step.kind == "gaussian" else term.times * each  # plain Gaussians are merged first
-            noise = step.noise_multiplier / math.sqrt(each) if step.kind == "gaussian" else step.noise_multiplier
+            merged = step.kind == "gaussian"  # plain Gaussians are one
+            once = each * rounds if merged and term.law else each
+            times = (1 if term.law else rounds) if merged else rounds * each
+            noise = step.noise_multiplier / math.sqrt(once) if merged else step.noise_multiplier
             if noise < 0.05:  # e^400: nothing a grid could hold
                 return None
-            least = noise / 2 if step.overflow else noise
+            least, single = _size(step, noise)
             farthest = 10.5 / least + 1 / (2 * least**2)
             widest = max(widest, float(np.logaddexp(0.0, math.log(step.rate) + farthest)))
-            single = noise**-2 if step.kind == "gaussian" else step.rate**2 * math.expm1(noise**-2)
             variance += single * times
             count += times
-            mean += term.chance * times * min(single / 2, 1 / (2 * noise**2))
+            mean += term.chance * times * min(single / 2, 1 / (2 * least**2))
     interval = coarsening * min(math.sqrt(variance / count) / pld.POINTS_PER_DEVIATION, pld.COARSEST)
     rounded = count * interval**2 / 4  # what the grid itself adds to the variance
     reach = 2 * mean + rounded + 20 * math.sqrt(min(variance + rounded, 1e8))
     points = 2 * widest / interval
     small = points <= pld.LARGEST_STEP and reach / interval <= pld.LARGEST_GRID
-    exact = interval >= pld.FINEST and count * points * pld.MADE_UP / interval <= pld.MOST_EXCESS
     # Five digits, so that one round more is on the same grid and shares what was computed on it.
-    return float(f"{interval:.5g}") if small and exact else None
+    return float(f"{interval:.5g}") if small and interval >= pld.FINEST else None
+
+
+def _size(step: Step, noise: float) -> tuple[float, float]:
+    """The least noise that a step can have, and about the variance of its loss."""
+    if step.kind == "gaussian":
+        return noise, noise**-2
+    usual = step.rate**2 * math.expm1(min(noise**-2, 600.0))
+    if step.kind == "hidden-record":
+        return noise / 2, min(4 * noise**-2, 4 * usual)
+    if step.kind == "group":
+        mean, spread = step.size * step.rate, step.size * step.rate * (1 - step.rate)
+        return noise / step.slots, max(mean**2 * math.expm1(min(noise**-2, 600.0)), spread * noise**-4 / 4)
+    if step.kind == "gathered":
+        return noise, noise**-2 / (step.size * step.rate + 1)
+    if step.kind == "allocated":
+        return noise / 2 if step.overflow else noise, min(math.expm1(min(noise**-2, 600.0)) / step.size, noise**-2)
+    return noise / 2 if step.overflow else noise, usual
 
 
 def renyi_epsilon(parts: Composition, delta: float) -> float:
     """ε at δ by Rényi divergences: an upper bound, usually looser than the PLD."""
-    return renyi.epsilon_at(_divergences(parts), delta)
+    return renyi.epsilon_at(divergences(parts), delta)
 
 
-def _divergences(parts: Composition) -> renyi.Orders:
+def divergences(parts: Composition) -> renyi.Orders:
+    """D_α of a composition at every order."""
     total = np.zeros_like(renyi.ORDERS)
     for term in parts:
-        total = total + renyi.term_divergences(term.steps, term.chance, term.times)
+        law = term.law or None
+        total = total + renyi.term_divergences(term.steps, term.chance, term.times, law)
     return total
 
 
@@ -261,9 +371,9 @@ def central_limit_mean(parts: Composition) -> float | None:
 
     Poisson: μ² = Σ q²(e^(z^−2) − 1) (Bu et al. 2020). Fixed size, replace-one:
     μ² = 2·Σ q²(e^(z^−2)Φ(1.5/z) + 3Φ(−0.5/z) − 2) (Dong et al. 2019). Plain: Σ z^−2.
-    None where rounds are drawn, for which no such limit is stated.
+    None where rounds are drawn, or steps are of kinds for which no such limit is stated.
     """
-    if any(term.chance < 1 for term in parts):
+    if any(term.law or term.chance < 1 or step.kind in NO_LIMIT for term in parts for step, _ in term.steps):
         return None
     square = 0.0
     for term in parts:

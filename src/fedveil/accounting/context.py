@@ -35,6 +35,34 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class RiskTarget:
+    """At most so much risk of one unit against one view: an `advantage`, or a true-positive rate `tpr` at `fpr`."""
+
+    delta: float
+    unit: Unit = Unit.RECORD
+    view: View = View.SERVER
+    advantage: float | None = None
+    tpr: float | None = None
+    fpr: float | None = None
+
+    def __post_init__(self) -> None:
+        check_delta(self.delta)
+        if (self.advantage is None) == (self.tpr is None) or (self.tpr is None) != (self.fpr is None):
+            raise FedveilError("risk: either an advantage, or a true-positive rate with its false-positive rate")
+        if self.advantage is not None and not 0 < self.advantage < 1:
+            raise FedveilError(f"advantage: must lie between 0 and 1, not {self.advantage}")
+        if self.tpr is not None and self.fpr is not None and not 0 < self.fpr < self.tpr < 1:
+            raise FedveilError(
+                f"tpr: must lie between the false-positive rate {self.fpr} and 1, not {self.tpr}; at the false-positive"
+                " rate itself nothing could be told"
+            )
+
+    @property
+    def cell(self) -> str:
+        return cell_name(self.unit, self.view)
+
+
+@dataclass(frozen=True)
 class Context:
     """The method, who holds how much, and what else every cell of the table depends on.
 

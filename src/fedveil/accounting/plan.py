@@ -9,8 +9,8 @@ from dataclasses import replace
 from fedveil.accounting.budget import crowd_of
 from fedveil.accounting.context import Context
 from fedveil.accounting.events import total_multiplier
-from fedveil.accounting.exposure import ANSWERS
 from fedveil.accounting.participation import Exposure, Round, Rounds
+from fedveil.accounting.route_caveats import ANSWERS
 from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, TUNING, Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind
@@ -32,7 +32,7 @@ def plan(context: Context, rounds: int | None = None, *, secondary: bool = False
     for records in sorted(set(population.records)):
         declared = context.rounds(range(total), records)
         taken = declared if limit is None else costliest(declared, limit)
-        exposures.append(Exposure(records, taken, declared, frozenset(method.mechanisms)))
+        exposures.append(Exposure(records, taken, declared, frozenset(method.mechanisms), complete=True))
     position = {exposure.records: index for index, exposure in enumerate(exposures)}
     return Table(
         context,
@@ -73,7 +73,7 @@ def replay(
     """
     method, population = context.method, context.population
     context.check(rounds)
-    took_part, faithful = _took_part(charges, context, rounds)
+    took_part, faithful, full = _took_part(charges, context, rounds)
     begun = range(rounds) if attempts is None else attempts
     if any(not 0 <= round < rounds for round in begun) or not set(range(rounds)) <= set(begun):
         raise FedveilError(f"attempts: they are not those of the {rounds} rounds that ran")
@@ -86,12 +86,14 @@ def replay(
         if key not in distinct:
             distinct[key] = len(exposures)
             everything = by_size[records] if faithful else key[1]
-            exposures.append(Exposure(records, key[1], everything, frozenset(method.mechanisms)))
+            exposures.append(Exposure(records, key[1], everything, frozenset(method.mechanisms), complete=faithful))
         exposure_of.append(distinct[key])
     crowd = crowd_of(context)
+    # Of rounds that were not as declared nothing is claimed about draws and sums.
+    crowd = replace(crowd, full=crowd.full and full) if faithful else replace(crowd, limited=True, full=False)
     return Table(
         context,
-        crowd if faithful else replace(crowd, limited=True),  # else no amplification by hidden draws is claimed
+        crowd,
         tuple(exposures),
         tuple(exposure_of),
         _caveats(context, f"spent in {rounds} rounds, from the ledger"),
@@ -99,8 +101,8 @@ def replay(
     )
 
 
-def _took_part(charges: Iterable[Charge], context: Context, rounds: int) -> tuple[list[Rounds], bool]:
-    """Each client's rounds, and whether what was done in them is what the method declares.
+def _took_part(charges: Iterable[Charge], context: Context, rounds: int) -> tuple[list[Rounds], bool, bool]:
+    """Each client's rounds, whether what was done in them is what the method declares, and whether all were full.
 
     Thousands of charges say the same few things, so equal ones are looked at once.
     """
@@ -125,6 +127,8 @@ def _took_part(charges: Iterable[Charge], context: Context, rounds: int) -> tupl
             known[key] = kinds.setdefault(Round(did, method.cohort.at(round, method.rounds)), len(kinds))
         mine, kind = counts[client], known[key]
         mine[kind] = mine.get(kind, 0) + 1
+    sizes = Counter(round for _, round in done)
+    full = all(sizes[round] >= getattr(method.cohort.at(round, method.rounds), "size", 0) for round in range(rounds))
     made = list(kinds)
     shared: dict[tuple[tuple[int, int], ...], Rounds] = {}
     of_clients = []
@@ -133,7 +137,7 @@ def _took_part(charges: Iterable[Charge], context: Context, rounds: int) -> tupl
         if numbers not in shared:
             shared[numbers] = tuple((made[kind], times) for kind, times in numbers)
         of_clients.append(shared[numbers])
-    return of_clients, faithful
+    return of_clients, faithful, full
 
 
 def _as_declared(context: Context, round: int, records: int, did: tuple[Declaration, ...]) -> bool:

@@ -1,28 +1,26 @@
-"""Privacy loss distributions (PLD) and their powers, in both directions and always rounded against ourselves.
+"""Privacy loss distributions (PLD) of steps, their compositions, and a reading of ε that charges rounding to δ.
 
-Built on dp_accounting's "connect the dots" discretisation: the discrete pair it makes is at least as easy to tell
-apart as the real one at *every* ε, and that survives mixtures and composition. What is written here is what the
-library does not have: the choice of the grid, batches that are cut, samples of fixed size, a round that one draw
-decides, a distribution composed with itself again and again, and a reading of ε that charges the rounding of floating
-point to δ.
+Losses are on a grid and always rounded against ourselves (`losses.py`, `discrete.py`). A composition is a product of
+Fourier transforms, cut to a window outside of which Chernoff's bound leaves next to nothing.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld import privacy_loss_distribution as library
 from scipy import fft
+from scipy.special import bdtr
 
+from fedveil.accounting.allocation import allocated
+from fedveil.accounting.discrete import fixed_size, hidden_record, plain_gaussian, poisson_sampled, sampled_group
 from fedveil.accounting.events import Step
+from fedveil.accounting.losses import Direction, Floats, Losses, mixture_of, no_loss
 from fedveil.core.errors import FedveilError
-
-Floats = npt.NDArray[np.float64]
 
 POINTS_PER_DEVIATION = 20
 """Grid points per standard deviation of one step's loss: overestimates the loss variance by less than 0.1 %."""
@@ -30,91 +28,60 @@ FINEST, COARSEST = 1e-8, 2e-3
 LARGEST_STEP, LARGEST_GRID, MOST_COMPOSED = 150_000, 4_000_000, 10_000_000
 FOURIER_ROUNDING = 1e-13
 """Charged to δ for every composed step. What is read is a sum over a tail, to which the rounding of the Fourier
-transform adds about 2⁻⁵²·log₂ N·ln N a step, 1e-14 for any grid used here; one step's discretisation adds less."""
-MADE_UP, MOST_EXCESS = 2e-18, 1e-3
-"""Rounding makes up about `MADE_UP`/interval of mass at each point of one step's grid; a composition may have at most
-`MOST_EXCESS` of it. Such mass only raises ε."""
+transform adds about 2⁻⁵²·log₂ N·ln N a step, 1e-14 for any grid used here; what a window cuts off is less. Where losses
+are tilted, it is charged in their units, which are far smaller than 1 in the tail."""
+MOST_EXCESS = 1e-3
+"""Rounding up makes up mass; a composition may have at most so much of it. Such mass only raises ε."""
 CUT = 1e-15
 """The mass in the tails that a composition may leave out of its grid; it counts as an infinite loss."""
+MOST_CASES = 120
+LEAST_COHORT = 1e-14
+"""How rarely fewer others are drawn than the fewest that are told apart; they then count as nobody."""
 
 
-@dataclass(frozen=True)
-class Direction:
-    """One direction of a PLD: loss `(lower + j)·interval` with probability `masses[j]`, ∞ with `infinite`."""
-
-    lower: int
-    interval: float
-    masses: Floats
-    infinite: float
-
-    @property
-    def losses(self) -> Floats:
-        return np.arange(self.lower, self.lower + len(self.masses), dtype=np.float64) * self.interval
-
-    def _tails(self) -> tuple[Floats, Floats]:
-        """From each grid point on: the mass of the upper distribution, and of the lower one (p·e^(−loss))."""
-        upper = np.append(np.cumsum(self.masses[::-1])[::-1], 0.0) + self.infinite
-        scaled = self.masses * np.exp(-np.maximum(self.losses, -600.0))
-        return upper, np.append(np.cumsum(scaled[::-1])[::-1], 0.0)
-
-    def deltas(self, epsilons: Floats) -> Floats:
-        """Hockey-stick divergences Σ p·(1 − e^(ε − loss))⁺ + p(∞), for any real ε."""
-        upper, lower = self._tails()
-        first = np.searchsorted(self.losses, epsilons, side="right")
-        # Beyond e^600 the subtracted part is left out, which only raises the result.
-        subtracted = np.where(epsilons < 600, np.exp(np.minimum(epsilons, 600.0)) * lower[first], 0.0)
-        return np.clip(upper[first] - subtracted, 0.0, 1.0)
-
-    def epsilon(self, delta: float) -> float:
-        """The smallest ε ≥ 0 with divergence at most δ."""
-        if self.infinite >= delta:
-            return math.inf
-        positive = max(0, 1 - self.lower)  # the first loss above 0
-        losses = self.losses[positive:]
-        if self.deltas(np.zeros(1))[0] <= delta:
-            return 0.0
-        # The divergence at ε in [loss_(j−1), loss_j) is upper_j − e^ε·lower_j; it is `infinite` from the last loss on.
-        upper, lower = (tail[positive:] for tail in self._tails())
-        there = upper[1:] - np.where(losses < 600, np.exp(np.minimum(losses, 600.0)) * lower[1:], 0.0)
-        place = int(np.argmax(there <= delta))
-        high, low = float(losses[place]), max(0.0, float(losses[place]) - self.interval)
-        if high >= 600 or lower[place] <= 0:
-            return high
-        return min(max(math.log((upper[place] - delta) / lower[place]), low), high)
-
-
-def both_directions(pld: library.PrivacyLossDistribution) -> tuple[Direction, Direction]:
+def both_directions(pld: Losses) -> tuple[Direction, Direction]:
     """The `remove` direction (with the unit against without) and the `add` direction (without against with)."""
-    return _direction(pld._pmf_remove), _direction(pld._pmf_add)
+    return pld.remove, pld.add
 
 
-def _direction(pmf: pld_pmf.PLDPmf) -> Direction:
-    dense = pmf.to_dense_pmf()
-    return Direction(int(dense._lower_loss), float(dense._discretization), dense._probs, float(dense._infinity_mass))
+def distinct_directions(pld: Losses) -> tuple[Direction, ...]:
+    """Only one where both are alike."""
+    return pld.distinct
 
 
-def read_epsilon(pld: library.PrivacyLossDistribution, delta: float, steps: int) -> float | None:
+def read_epsilon(pld: Losses, delta: float, steps: int) -> float | None:
     """ε at δ, the larger of both directions. None where rounding over `steps` compositions could blur δ."""
     largest = 0.0
-    for direction in distinct_directions(pld):
-        slack = _slack(direction, steps)
-        if not slack <= delta / 4:
+    for direction in pld.distinct:
+        slack = rounding(direction, steps)
+        epsilon = direction.epsilon(delta, slack) if math.isfinite(slack) else math.inf
+        if not math.isfinite(epsilon) or not direction.hidden(np.array([epsilon]), slack)[0] <= delta / 4:
             return None
-        largest = max(largest, direction.epsilon(delta - slack))
+        largest = max(largest, epsilon)
     return largest
 
 
-def read_delta(pld: library.PrivacyLossDistribution, epsilon: float, steps: int) -> float:
+def clear(pld: Losses, delta: float, steps: int) -> bool:
+    """Whether rounding is far below δ, so that masses without a tilt will do."""
+    return all(rounding(way, steps) <= delta / 1000 for way in pld.distinct)
+
+
+def read_deltas(pld: Losses, epsilons: Floats, steps: int) -> tuple[Floats, ...]:
+    """δ at each ε in every distinct direction, with what rounding may have hidden added."""
+    return tuple(
+        np.minimum(way.deltas(epsilons) + way.hidden(epsilons, rounding(way, steps)), 1.0) for way in pld.distinct
+    )
+
+
+def read_delta(pld: Losses, epsilon: float, steps: int) -> float:
     """δ at ε, the larger of both directions, with what rounding may have hidden added."""
-    return min(1.0, max(float(way.deltas(np.array([epsilon]))[0]) + _slack(way, steps) for way in both_directions(pld)))
+    return max(float(deltas[0]) for deltas in read_deltas(pld, np.array([epsilon]), steps))
 
 
-def distinct_directions(pld: library.PrivacyLossDistribution) -> tuple[Direction, ...]:
-    """Only one where both are alike."""
-    return both_directions(pld)[:1] if pld._symmetric else both_directions(pld)
-
-
-def _slack(direction: Direction, steps: int) -> float:
+def rounding(direction: Direction, steps: int) -> float:
+    """What rounding over `steps` compositions may have changed in the stored masses."""
+    if direction.tilt:
+        return FOURIER_ROUNDING * (steps + 1) * max(float(direction.masses.sum()), 1e-300)
     missing = 1.0 - float(direction.masses.sum()) - direction.infinite
     if not missing > -MOST_EXCESS:  # rounding has made up mass: sound, but no longer worth reading
         return math.inf
@@ -122,7 +89,7 @@ def _slack(direction: Direction, steps: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def of_step(step: Step, interval: float) -> library.PrivacyLossDistribution:
+def of_step(step: Step, interval: float) -> Losses:
     """The PLD of one step.
 
     A cut Poisson batch (`overflow` w > 0): whether the *other* records fill the slots does not depend on the unit,
@@ -131,127 +98,182 @@ def of_step(step: Step, interval: float) -> library.PrivacyLossDistribution:
     dominates the usual case, so raising its weight to w and its rate to q only loses. dp_accounting's own event for
     this uses a replace-one pair there, which is looser in the noise and tighter in the rate.
     """
+    noise, rate = step.noise_multiplier, step.rate
     if step.kind == "gaussian":
-        return _gaussian(step.noise_multiplier, 1.0, interval)
-    usual = _gaussian(step.noise_multiplier, step.rate, interval)
+        return plain_gaussian(noise, interval)
     if step.kind == "without-replacement":
-        return _exchanged(both_directions(usual)[0])
+        return fixed_size(noise, rate, interval)
+    if step.kind == "hidden-record":
+        return hidden_record(noise, rate, interval)
+    if step.kind == "group":
+        return sampled_group(drawn_of_group(step), noise, interval)
+    if step.kind == "gathered":
+        return mixture_of([(weight, of_step(Step("gaussian", z), interval)) for weight, z in gathered_noises(step)])
+    if step.kind == "allocated":
+        usual = allocated(step.size, noise, interval)
+        if step.overflow == 0:
+            return usual
+        return mixture_of([(step.overflow, plain_gaussian(noise / 2, interval)), (1 - step.overflow, usual)])
+    usual = poisson_sampled(noise, rate, interval)
     if step.overflow == 0:
         return usual
-    return _gaussian(step.noise_multiplier / 2, step.rate, interval).compute_mixture(usual, step.overflow)
+    return mixture_of([(step.overflow, poisson_sampled(noise / 2, rate, interval)), (1 - step.overflow, usual)])
 
 
-def _gaussian(noise_multiplier: float, rate: float, interval: float) -> library.PrivacyLossDistribution:
-    return library.from_gaussian_mechanism(
-        noise_multiplier, sampling_prob=rate, value_discretization_interval=interval, pessimistic_estimate=True
-    )
+def drawn_of_group(step: Step) -> tuple[float, ...]:
+    """How many of a group's records a batch holds: P(min(Bin(N, q), slots) = k), rounded towards more of them."""
+    counts = np.arange(step.slots)
+    at_most = np.minimum(np.append(bdtr(counts, step.size, step.rate) * (1 - 1e-12), 1.0), 1.0)
+    return tuple(float(weight) for weight in np.maximum(np.diff(at_most, prepend=0.0), 0.0))
 
 
-def _exchanged(removed: Direction) -> library.PrivacyLossDistribution:
-    """A uniform subset of fixed size, a share q of all, when one unit is exchanged for another.
+@lru_cache(maxsize=256)
+def gathered_noises(step: Step) -> tuple[tuple[float, float], ...]:
+    """(probability, z·sqrt(n + 1)) over the number n of others whom coins of rate p draw out of `size`.
 
-    With Gaussians P and Q whose means are 2S apart, its divergences for ε ≥ 0 are at most H((1−q)Q + qP ‖ Q) (Dong,
-    Roth and Su 2022, Theorem 4.2; Zhu, Dong and Wang 2022, Theorem 11), those of Poisson sampling when the unit is
-    `removed`. For ε < 0 they follow, because exchanging goes both ways: H(ε) = 1 − e^ε + e^ε·H(−ε). One pair has all
-    of them: the mass m of each loss l > 0 as it is, m·e^(−l) at −l, and the rest at 0. It dominates every two
-    neighbours, so its compositions dominate theirs.
+    Up to `MOST_CASES`: neighbouring n count as the smallest of them.
     """
-    assert removed.lower <= 0  # the smallest loss is log(1 − q)
-    gains = removed.masses[1 - removed.lower :]
-    mirrored = gains * np.exp(-removed.interval * np.arange(1, len(gains) + 1))
-    rest = max(0.0, 1.0 - removed.infinite - float(gains.sum()) - float(mirrored.sum()))
-    masses = np.concatenate((mirrored[::-1], [rest], gains))
-    pmf = pld_pmf.DensePLDPmf(removed.interval, -len(gains), masses, removed.infinite, pessimistic_estimate=True)
-    return library.PrivacyLossDistribution(pmf)
+    counts = np.arange(step.size + 1)
+    at_most = bdtr(counts, step.size, step.rate) if step.rate < 1 else (counts >= step.size).astype(np.float64)
+    low = int(np.searchsorted(at_most, LEAST_COHORT))
+    high = int(np.searchsorted(at_most, 1 - 1e-12))
+    starts = [0, *sorted({int(n) for n in np.linspace(low, high + 1, MOST_CASES)} - {0})]
+    bounds = [0.0, *(float(at_most[start - 1]) * (1 + 1e-12) for start in starts[1:] if start <= step.size), 1.0]
+    cases = []
+    for start, before, after in zip(starts, bounds, bounds[1:], strict=False):
+        weight = max(min(after, 1.0) - before, 0.0)
+        if weight > 0:
+            cases.append((weight, step.noise_multiplier * math.sqrt(start + 1)))
+    return tuple(cases)
 
 
-def seen_draw(pld: library.PrivacyLossDistribution, chance: float) -> library.PrivacyLossDistribution:
+def seen_draw(pld: Losses, chance: float) -> Losses:
     """A round that happens with probability `chance`, to an adversary who may learn whether it did.
 
     With Z for "did not happen", H(cP + (1−c)Z ‖ cQ + (1−c)Z) ≤ c·H(P ‖ Q), with equality where Z is told from P and
     Q. The right-hand side is the PLD that has loss 0 with probability 1 − c.
     """
-    _check_chance(chance)
-    if chance == 1:
-        return pld
-    interval = both_directions(pld)[0].interval
-    return pld.compute_mixture(library.identity(value_discretization_interval=interval), chance)
-
-
-def _check_chance(chance: float) -> None:
     if not 0 < chance <= 1:
         raise FedveilError(f"sampling rate: must be above 0 and at most 1, not {chance}")
+    if chance == 1:
+        return pld
+    return mixture_of([(chance, pld), (1 - chance, no_loss(pld.remove.interval, pld.remove.tilt))])
 
 
-# A distribution composed with itself
+# A distribution composed with itself and with others
 
 
 @lru_cache(maxsize=64)
-def repeated(step: Step, count: int, interval: float) -> library.PrivacyLossDistribution:
+def repeated(step: Step, count: int, interval: float, tilt: float = 0.0) -> Losses:
     """`count` compositions of a step; plain Gaussians add up to one with z/sqrt(count)."""
     if step.kind == "gaussian":
-        return of_step(Step("gaussian", step.noise_multiplier / math.sqrt(count)), interval)
-    return _repeatable(step, interval).times(count)
+        return tilted(of_step(Step("gaussian", step.noise_multiplier / math.sqrt(count)), interval), tilt)
+    return _repeatable(step, interval, tilt).times(count)
 
 
 @lru_cache(maxsize=16)
-def _repeatable(step: Step, interval: float) -> Repeatable:
-    return Repeatable(of_step(step, interval))
+def _repeatable(step: Step, interval: float, tilt: float) -> Repeatable:
+    return Repeatable(tilted(of_step(step, interval), tilt))
+
+
+def tilted(pld: Losses, tilt: float) -> Losses:
+    """Both directions with their masses as p·e^(tilt·loss)."""
+    return Losses.of([way.tilted(tilt) for way in pld.distinct])
 
 
 class Repeatable:
     """A PLD that is composed with itself now so often, now once more: what does not depend on how often is kept."""
 
-    def __init__(self, pld: library.PrivacyLossDistribution) -> None:
+    def __init__(self, pld: Losses) -> None:
         self._pld = pld
-        self._powers = tuple(_Powers(direction) for direction in distinct_directions(pld))
+        self._factors = tuple(_Factor(direction) for direction in pld.distinct)
 
-    def times(self, count: int) -> library.PrivacyLossDistribution:
+    def times(self, count: int) -> Losses:
         """The `count`-fold composition."""
-        if count == 1:
-            return self._pld
-        return library.PrivacyLossDistribution(*(power.times(count) for power in self._powers))
+        return self._pld if count == 1 else Losses.of([_product([(factor, count)]) for factor in self._factors])
 
 
-class _Powers:
-    """Convolutions of one direction with itself, cut as dp_accounting cuts them.
+def composed_of(factors: Sequence[tuple[Losses, int]]) -> Losses:
+    """All of the factors, each so often, in both directions."""
+    if len(factors) == 1 and factors[0][1] == 1:
+        return factors[0][0]
+    ways = [[(_Factor(pld.remove), count) for pld, count in factors]]
+    if any(len(pld.distinct) > 1 for pld, _ in factors):
+        ways.append([(_Factor(pld.add), count) for pld, count in factors])
+    return Losses.of([_product(way) for way in ways])
 
-    Outside the window there is at most `CUT` of the mass, by Chernoff's bound. It is charged as an infinite loss, which
-    also pays for what the cyclic transform wraps around into the window.
-    """
+
+class _Factor:
+    """One direction, ready to be multiplied: its masses sum to 1, and its last transform is kept."""
 
     def __init__(self, direction: Direction) -> None:
-        self._direction = direction
+        total = float(direction.masses.sum())
+        # Without a tilt the masses are probabilities, and what they lack of 1 is part of the result.
+        scale = total if direction.tilt else 1.0
+        self.direction = replace(
+            direction, masses=direction.masses / scale, log_scale=direction.log_scale + math.log(scale)
+        )
         self._spectrum: tuple[int, npt.NDArray[np.complex128]] | None = None
 
     @cached_property
-    def _moments(self) -> tuple[Floats, Floats]:
-        """Orders, small enough for double precision, and log Σ p·e^(order·j) at each."""
-        masses = self._direction.masses
-        orders = np.concatenate((np.arange(-20, 0), np.arange(1, 21))) / len(masses)
-        places = np.arange(len(masses))
-        return orders, np.array([float(np.log(np.exp(places * order) @ masses)) for order in orders])
+    def moments(self) -> tuple[float, float]:
+        """Mean and variance of the position in `masses`."""
+        places, masses = np.arange(len(self.direction.masses)), self.direction.masses
+        mean = float(places @ masses) / float(masses.sum())
+        return mean, max(float((places - mean) ** 2 @ masses), 0.0)
 
-    def _window(self, count: int) -> tuple[int, int]:
-        orders, moments = self._moments
-        bounds = (count * moments + math.log(2 / CUT)) / orders
-        lower, upper = 0.0, float((len(self._direction.masses) - 1) * count)
-        with np.errstate(invalid="ignore"):
-            lower = max(lower, float(np.floor(bounds[(orders < 0) & np.isfinite(bounds)]).max(initial=lower)))
-            upper = min(upper, float(np.ceil(bounds[(orders > 0) & np.isfinite(bounds)]).min(initial=upper)))
-        return int(lower), int(upper)
+    def log_moments(self, orders: Floats) -> Floats:
+        """log Σ p·e^(order·j) at each order, positions counted from the mean."""
+        centred = np.arange(len(self.direction.masses)) - self.moments[0]
+        reach = np.maximum(-orders * self.moments[0], orders * centred[-1])
+        masses = np.maximum(self.direction.masses, 0.0)  # rounding may leave values below 0
+        sums = [float(np.exp(centred * order - top) @ masses) for order, top in zip(orders, reach, strict=True)]
+        return np.asarray(reach + np.log(np.maximum(sums, 1e-300)))
 
-    def times(self, count: int) -> pld_pmf.PLDPmf:
-        lower, upper = self._window(count)
-        size = _transform_length(max(upper - lower + 1, len(self._direction.masses)))
+    def spectrum(self, size: int) -> npt.NDArray[np.complex128]:
         if self._spectrum is None or self._spectrum[0] != size:
-            self._spectrum = size, fft.rfft(self._direction.masses, size)
-        convolved = fft.irfft(_power(self._spectrum[1], count), size)
-        masses = np.roll(convolved, -lower)[: upper - lower + 1]
-        infinite = CUT - math.expm1(count * math.log1p(-self._direction.infinite))
-        return pld_pmf.DensePLDPmf(
-            self._direction.interval, self._direction.lower * count + lower, masses, infinite, pessimistic_estimate=True
-        )
+            self._spectrum = size, fft.rfft(self.direction.masses, size)
+        return self._spectrum[1]
+
+
+_ORDERS = np.array([0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0, 14.0, 20.0, 30.0])
+
+
+def _product(factors: Sequence[tuple[_Factor, int]]) -> Direction:
+    """The convolution of all factors, cut to a window.
+
+    Outside there is at most `CUT` of the mass, by Chernoff's bound. It is charged as an infinite loss, which also pays
+    for what the cyclic transform wraps around into the window; of tilted masses it is part of `FOURIER_ROUNDING`.
+    """
+    mean = sum(count * factor.moments[0] for factor, count in factors)
+    deviation = math.sqrt(max(sum(count * factor.moments[1] for factor, count in factors), 1.0))
+    orders = np.concatenate((-_ORDERS, _ORDERS)) / deviation
+    logs = np.array([0.0] * len(orders)) + sum(count * factor.log_moments(orders) for factor, count in factors)
+    bounds = mean + (logs + math.log(2 / CUT)) / orders
+    lower = max(0, math.floor(float(bounds[orders < 0].max())))
+    upper = min(
+        sum(count * (len(factor.direction.masses) - 1) for factor, count in factors),
+        math.ceil(float(bounds[orders > 0].min())),
+    )
+    longest = max(len(factor.direction.masses) for factor, _ in factors)
+    size = _transform_length(max(upper - lower + 1, longest))
+    spectrum: npt.NDArray[np.complex128] | None = None
+    for factor, count in factors:
+        power = _power(factor.spectrum(size), count)
+        spectrum = power if spectrum is None else spectrum * power
+    masses = np.roll(fft.irfft(spectrum, size), -(lower % size))[: upper - lower + 1]
+    first, finite = (
+        factors[0][0].direction,
+        sum(count * math.log1p(-factor.direction.infinite) for factor, count in factors),
+    )
+    return Direction(
+        sum(count * factor.direction.lower for factor, count in factors) + lower,
+        first.interval,
+        masses,
+        -math.expm1(finite) + (0.0 if first.tilt else CUT),
+        first.tilt,
+        sum(count * factor.direction.log_scale for factor, count in factors),
+    )
 
 
 def _transform_length(least: int) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 from fedveil.accounting import compose
 from fedveil.accounting.context import Context
-from fedveil.accounting.exposure import Route, Unprotected, routes
+from fedveil.accounting.exposure import Route, routes
 from fedveil.accounting.participation import Crowd, Exposure
+from fedveil.accounting.risk import hit_rate, risk_of, tradeoff_points
+from fedveil.accounting.round_rules import Unprotected
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat, CaveatKind, Guarantee, Relation, Secondary
+from fedveil.core.risks import Risk, worse_of
 from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
 
@@ -56,18 +59,62 @@ class Table:
 
     def of(self, unit: Unit, view: View) -> Guarantee:
         """The worst case over clients. Clients whose every mechanism another one covers are not computed."""
-        every = [(exposure, self._routes(exposure, unit, view)) for exposure in self.exposures]
+        candidates = [(self._own(exposure, unit, view), exposure.records) for exposure in self._costliest(unit, view)]
+        worst = max(candidates, key=lambda one: (one[0].epsilon, one[1]))[0]
+        return self._with_copies(_at_the_risk_of(worst, [cell for cell, _ in candidates]))
+
+    def _costliest(self, unit: Unit, view: View) -> list[Exposure]:
+        """The exposures without those that another one surely covers."""
         kept: list[tuple[Exposure, list[Route | Unprotected]]] = []
-        for exposure, mine in every:
+        for exposure in self.exposures:
+            mine = self._routes(exposure, unit, view)
             if any(_covers(other, mine) for _, other in kept):
                 continue
             kept = [(other, its) for other, its in kept if not _covers(mine, its)] + [(exposure, mine)]
-        candidates = [(self._own(exposure, unit, view), exposure.records) for exposure, _ in kept]
-        return self._with_copies(max(candidates, key=lambda one: (one[0].epsilon, one[1]))[0])
+        return [exposure for exposure, _ in kept]
+
+    def hit_rate(self, unit: Unit, view: View, fpr: float) -> float:
+        """An attacker's largest true-positive rate at a false-positive rate; 1 where nothing is promised."""
+        routes = self._best_routes(unit, view)
+        return max((hit_rate(route.parts, fpr) for route in routes), default=0.0) if routes is not None else 1.0
+
+    def tradeoff(self, unit: Unit, view: View) -> tuple[list[float], list[float]] | None:
+        """(false-positive rates, largest true-positive rates) of the worst client; None where nothing is promised."""
+        routes = self._best_routes(unit, view)
+        if not routes:
+            return None
+        return tradeoff_points(max(routes, key=lambda route: risk_of(route.parts).advantage).parts)
+
+    def gaussian_mean(self, unit: Unit, view: View) -> float | None:
+        """μ of a cell that is certified as one Gaussian; None for any other."""
+        risk = self.of(unit, view).risk
+        return None if risk is None else risk.mean
+
+    def _best_routes(self, unit: Unit, view: View) -> list[Route] | None:
+        """Of each client that counts the route that certifies its ε; None where one has none."""
+        best = [self._best(exposure, unit, view)[1] for exposure in self._costliest(unit, view)]
+        return None if any(route is None for route in best) else [route for route in best if route is not None]
 
     def under(self, relation: Relation, unit: Unit, view: View) -> Guarantee:
         """The same, by those of the bounds that speak of this relation."""
         return self._with_copies(self._worst_under(relation, unit, view, copies=1))
+
+    def beside(self, unit: Unit, view: View) -> tuple[Guarantee, ...]:
+        """What may be said of a cell under another relation, beside it and never in its place.
+
+        A client that stays and sends zero, where the noises of the others then count.
+        """
+        cell = self.of(unit, view)
+        if unit is Unit.RECORD or cell.relation is not Relation.ADD_OR_REMOVE or not cell.finite:
+            return ()
+        zero = self.under(Relation.ZERO_OUT, unit, view)
+        counted = zero.caveat(CaveatKind.OTHERS_NOISE) is not None and zero.epsilon < cell.epsilon
+        return (zero,) if counted else ()
+
+    @cached_property
+    def all_beside(self) -> tuple[Guarantee, ...]:
+        """What stands beside any cell."""
+        return tuple(other for unit in Unit for view in View for other in self.beside(unit, view))
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -82,7 +129,7 @@ class Table:
 
     def per_client(self, unit: Unit, view: View) -> tuple[float, ...]:
         """Every client's own ε; alike clients are computed once."""
-        distinct = [self._own(exposure, unit, view).epsilon for exposure in self.exposures]
+        distinct = [self._best(exposure, unit, view)[0].epsilon for exposure in self.exposures]
         return tuple(distinct[position] for position in self.exposure_of)
 
     def __str__(self) -> str:
@@ -90,31 +137,41 @@ class Table:
 
     def _worst_under(self, relation: Relation, unit: Unit, view: View, copies: int) -> Guarantee:
         every = [self._own(exposure, unit, view, relation, copies) for exposure in self.exposures]
-        return max(every, key=lambda guarantee: guarantee.epsilon)
+        return _at_the_risk_of(max(every, key=lambda guarantee: guarantee.epsilon), every)
 
     def _with_copies(self, cell: Guarantee) -> Guarantee:
         copies = self.context.copies
         if copies == 1:
             return cell
-        text, kind, together = f"records are copied: up to {copies} clients hold the same one", CaveatKind.COPIES, None
+        text, kind = f"records are copied: up to {copies} clients hold the same one", CaveatKind.COPIES
         if cell.unit is Unit.RECORD and cell.finite:
-            kind, together = CaveatKind.ONE_COPY, self._worst_under(cell.relation, cell.unit, cell.view, copies).epsilon
-            text = f"speaks of one client's copy; {text}, and for all copies together ε = {rounded_up(together)}"
+            every = self._worst_under(cell.relation, cell.unit, cell.view, copies)
+            cell = replace(cell, together=every.epsilon, risk_together=every.risk, composed_together=every.composed)
+            kind = CaveatKind.ONE_COPY
+            text = f"speaks of one client's copy; {text}, and for all copies together ε = {rounded_up(every.epsilon)}"
         caveats = [Caveat(kind, text) if caveat is NO_COPIES else caveat for caveat in cell.caveats]
-        return replace(cell, caveats=tuple(caveats), together=together)
+        return replace(cell, caveats=tuple(caveats))
 
-    def _routes(self, exposure: Exposure, unit: Unit, view: View, copies: int = 1) -> list[Route | Unprotected]:
+    def _routes(
+        self, exposure: Exposure, unit: Unit, view: View, copies: int = 1, relation: Relation | None = None
+    ) -> list[Route | Unprotected]:
         if self.context.refusal is not None:
             return [Unprotected(self.context.refusal)]
-        return routes(exposure, self.crowd, unit, view, copies, self.context.strict)
+        return routes(exposure, self.crowd, unit, view, copies, self.context.strict, relation)
 
     def _own(
         self, exposure: Exposure, unit: Unit, view: View, relation: Relation | None = None, copies: int = 1
     ) -> Guarantee:
         """One client's guarantee: the best of the routes that bound this view, or of those with this relation."""
-        best: Guarantee | None = None
+        guarantee, route = self._best(exposure, unit, view, relation, copies)
+        return guarantee if route is None else replace(guarantee, risk=risk_of(route.parts))
+
+    def _best(
+        self, exposure: Exposure, unit: Unit, view: View, relation: Relation | None = None, copies: int = 1
+    ) -> tuple[Guarantee, Route | None]:
+        best: tuple[Guarantee, Route | None] | None = None
         reasons = []
-        for route in self._routes(exposure, unit, view, copies):
+        for route in self._routes(exposure, unit, view, copies, relation):
             if isinstance(route, Unprotected):
                 reasons.append(route.reason)
                 continue
@@ -141,12 +198,13 @@ class Table:
                 ),
                 certified.reason,
                 _secondary(route, self.delta) if self.secondary else (),
+                composed=route.parts,
             )
-            if best is None or guarantee.epsilon < best.epsilon:
-                best = guarantee
+            if best is None or guarantee.epsilon < best[0].epsilon:
+                best = guarantee, route if guarantee.finite else None
         if best is not None:
             return best
-        return Guarantee(
+        nothing = Guarantee(
             unit,
             view,
             Relation.ADD_OR_REMOVE,
@@ -157,6 +215,7 @@ class Table:
             self._stated(unit),
             "; ".join(dict.fromkeys(reasons)),
         )
+        return nothing, None
 
     def _stated(self, unit: Unit) -> tuple[Caveat, ...]:
         """What holds for every cell of the unit."""
@@ -166,6 +225,14 @@ class Table:
             return self.caveats
         large = Caveat(CaveatKind.LARGE_DELTA, f"δ is not below one in {units:,}, the number of {unit}s")
         return (*self.caveats, large)
+
+
+def _at_the_risk_of(worst: Guarantee, every: list[Guarantee]) -> Guarantee:
+    """The cell of the client with the largest ε, with the largest risk of any: the two need not be one client's."""
+    risks: list[Risk] = [cell.risk for cell in every if cell.risk is not None]
+    if not worst.finite or not risks:
+        return worst
+    return replace(worst, risk=reduce(worse_of, risks))
 
 
 def _covers(first: list[Route | Unprotected], second: list[Route | Unprotected]) -> bool:

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 import dp_accounting
 import numpy as np
-from dp_accounting.pld import pld_pmf
-from dp_accounting.pld import privacy_loss_distribution as library
 from scipy.special import ndtr
 
 from fedveil.accounting import pld
 from fedveil.accounting.compose import gaussian_delta, gaussian_epsilon
+from fedveil.accounting.losses import Direction, Floats, Losses, from_divergences
 from fedveil.core.checks import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
 
@@ -30,10 +29,10 @@ LARGEST_LOSS = 60.0
 class Curve:
     """The convex polygon through (levels, errors): a trade-off function."""
 
-    levels: pld.Floats
-    errors: pld.Floats
+    levels: Floats
+    errors: Floats
 
-    def __call__(self, level: float | pld.Floats) -> pld.Floats:
+    def __call__(self, level: float | Floats) -> Floats:
         return np.asarray(np.interp(level, self.levels, self.errors), dtype=np.float64)
 
     def inverse(self) -> Curve:
@@ -47,7 +46,7 @@ class Curve:
         return convex(levels, errors)
 
 
-def convex(levels: pld.Floats, errors: pld.Floats) -> Curve:
+def convex(levels: Floats, errors: Floats) -> Curve:
     """The largest convex function below the points: f** of the paper, by the lower hull."""
     order = np.lexsort((errors, levels))
     points = np.stack((levels[order], np.clip(errors[order], 0.0, 1.0)), axis=1)
@@ -81,12 +80,12 @@ def gaussian(mean: float) -> Curve:
     return _from_divergences(deltas, deltas, epsilons)
 
 
-def _gaussian_deltas(mean: float, epsilons: pld.Floats) -> pld.Floats:
-    deltas: pld.Floats = ndtr(mean / 2 - epsilons / mean) - np.exp(epsilons) * ndtr(-mean / 2 - epsilons / mean)
+def _gaussian_deltas(mean: float, epsilons: Floats) -> Floats:
+    deltas: Floats = ndtr(mean / 2 - epsilons / mean) - np.exp(epsilons) * ndtr(-mean / 2 - epsilons / mean)
     return deltas
 
 
-def _from_divergences(remove: pld.Floats, add: pld.Floats, epsilons: pld.Floats) -> Curve:
+def _from_divergences(remove: Floats, add: Floats, epsilons: Floats) -> Curve:
     """The polygon below f that δ(ε) of both directions give at finitely many ε ≥ 0.
 
     f(α) ≥ 1 − δ_remove(ε) − e^ε·α and f(α) ≥ e^(−ε)·(1 − δ_add(ε) − α); the second form spares the first one's
@@ -136,7 +135,7 @@ def at_least(curve: Curve, distance: float) -> Curve:
     return Curve(levels, np.maximum(curve(levels), np.clip(1 - levels - distance, 0.0, 1.0)))
 
 
-def curve_delta(curve: Curve, epsilons: pld.Floats) -> pld.Floats:
+def curve_delta(curve: Curve, epsilons: Floats) -> Floats:
     """δ(ε) = max over α of 1 − f(α) − e^ε·α, exact for a polygon, for any real ε."""
     deltas = np.empty_like(epsilons)
     for part in np.array_split(np.arange(len(epsilons)), max(1, len(epsilons) // 1000)):
@@ -145,24 +144,22 @@ def curve_delta(curve: Curve, epsilons: pld.Floats) -> pld.Floats:
     return np.clip(deltas, 0.0, 1.0)
 
 
-def to_pld(curve: Curve, interval: float = 1e-3) -> library.PrivacyLossDistribution:
+def to_pld(curve: Curve, interval: float = 1e-3) -> Losses:
     """A privacy loss distribution that dominates the curve, in both directions."""
-    return library.PrivacyLossDistribution(_one_way(curve, interval), _one_way(curve.inverse(), interval))
+    return Losses(_one_way(curve, interval), _one_way(curve.inverse(), interval))
 
 
-def _one_way(curve: Curve, interval: float) -> pld_pmf.PLDPmf:
+def _one_way(curve: Curve, interval: float) -> Direction:
     widths, drops = np.diff(curve.levels), -np.diff(curve.errors)
     ratios = drops[(widths > 0) & (drops > 0)] / widths[(widths > 0) & (drops > 0)]
     highest = min(LARGEST_LOSS, math.log(max(float(ratios.max()), 1.0)) + interval)
     lowest = max(-LARGEST_LOSS, math.log(min(float(ratios.min()), 1.0)) - interval)
     low, high = math.floor(lowest / interval), math.ceil(highest / interval)
     deltas = curve_delta(curve, np.arange(low, high + 1, dtype=np.float64) * interval)
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-        interval, low, high, np.maximum.accumulate(deltas[::-1])[::-1]
-    )
+    return from_divergences(interval, low, deltas)
 
 
-def from_pld(distribution: library.PrivacyLossDistribution) -> Curve:
+def from_pld(distribution: Losses) -> Curve:
     """The curve of a privacy loss distribution: the lower of its two directions, made convex."""
     remove, add = pld.both_directions(distribution)
     highest = min(LARGEST_LOSS, max(float(remove.losses[-1]), float(add.losses[-1]), 0.0) + remove.interval)
@@ -176,7 +173,7 @@ def composed(curve: Curve, times: int, interval: float = 1e-3) -> Curve:
     """f ⊗ … ⊗ f, numerically."""
     if times < 1:
         raise FedveilError(f"composition: {times} times")
-    return curve if times == 1 else from_pld(to_pld(curve, interval).self_compose(times))
+    return curve if times == 1 else from_pld(pld.composed_of([(to_pld(curve, interval), times)]))
 
 
 def weak_as_stated(local: Curve, rate: float, rounds: int, interval: float = 1e-3) -> Curve:
@@ -199,7 +196,7 @@ def weak_that_holds(local: Curve, rate: float, rounds: int, interval: float = 1e
     Never below max(f, 1 − α − p)^⊗R, and all that any other client holds is made from what this bounds.
     """
     drawn = pld.seen_draw(to_pld(local, interval), rate)
-    return from_pld(drawn.self_compose(rounds) if rounds > 1 else drawn)
+    return from_pld(pld.composed_of([(drawn, rounds)]))
 
 
 def strong_that_holds(local: Curve, rounds: int, interval: float = 1e-3) -> Curve:

@@ -15,6 +15,7 @@ import click
 
 from fedveil.cli.attack import attack_command
 from fedveil.cli.audit import audit_command
+from fedveil.cli.certify import certify_command, countersign_command, key_command, verify_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.explain import explain_command
@@ -51,6 +52,10 @@ for command in (
     attack_command,
     audit_command,
     report_command,
+    key_command,
+    certify_command,
+    countersign_command,
+    verify_command,
     methods_command,
     data_group,
     schema_group,

@@ -50,6 +50,7 @@ def site_init_command(
     rehearsal: bool,
 ) -> None:
     """Make a site: keys that never leave it, a ledger for ever, a policy."""
+    from fedveil.site.connection import add_request
     from fedveil.site.home import make_site
     from fedveil.site.policy import read_policy
 
@@ -61,26 +62,33 @@ def site_init_command(
         }
     )  # fmt: skip
     made = make_site(home, name=name, data=data, schema=schema, policy=policy)
+    add_request(made)
     click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
     click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")
 
 
 @site_group.command("approve")
-@click.argument("plan", metavar="PLAN.json", type=click.Path(path_type=Path))
+@click.argument("invitation", metavar="INVITATION.json", type=click.Path(path_type=Path))
 @home_option
 @click.option("--yes", is_flag=True, help="Agree without being asked.")
-def site_approve_command(plan: Path, home: Path, yes: bool) -> None:
+def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     """Show what a plan costs this site, of what and against whom, and agree to it by its hash."""
-    from fedveil.site.approval import approve, examine, read_plan_file
+    from fedveil.config.federation_plan import read_plan
+    from fedveil.runtimes.invitation import read_invitation
+    from fedveil.site.approval import approve, examine
     from fedveil.site.approval_lines import examined_lines
+    from fedveil.site.connection import check_invitation, connect
     from fedveil.site.home import SiteHome
 
-    site, read = SiteHome(home), read_plan_file(plan)
+    site, invited = SiteHome(home), read_invitation(invitation)
+    check_invitation(site, invited)
+    read = read_plan(invited.plan.encode())
     click.echo("\n".join(examined_lines(examine(site, read))))
     if not yes:
         click.confirm("\nagree to this plan?", abort=True)
     approve(site, read)
-    click.echo(f"agreed to {read.hash}")
+    connect(site, invited)
+    click.echo(f"agreed to {read.hash}; next: fedveil site serve")
 
 
 @site_group.command("serve")

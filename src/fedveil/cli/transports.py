@@ -16,9 +16,15 @@ ENGINE = "fedveil.runtimes.nvflare"
 
 
 @contextmanager
-def opened_transport(kit: Path, sites: frozenset[str], seconds: float) -> Iterator[Transport]:
+def opened_transport(
+    kit: Path, sites: frozenset[str], seconds: float, say: Callable[[str], None]
+) -> Iterator[Transport]:
     """The coordinator's end. Waits so many seconds for the sites to be there; who is not may come later."""
-    with _engine().FlareTransport(kit) as transport:
+
+    def changed(site: str, here: bool) -> None:
+        say(f"{site} is {'connected' if here else 'away'}")
+
+    with _engine().FlareTransport(kit, changed) as transport:
         transport.wait_for(sites, seconds)
         yield transport
 

@@ -12,6 +12,7 @@ from fedveil.core.openness import Openness
 from fedveil.data.dataset import Dataset, load, official_split, strata
 from fedveil.data.own_sites import from_sites
 from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
+from fedveil.data.site_tables import SiteProgress
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def facts_of(spec: DataSpec, budget: Budget | None, dataset: Dataset | None = No
     return PublicFacts(dataset.input_shape, dataset.task.outputs, sizes, dataset.tokens, budget)
 
 
-def load_for(spec: DataSpec) -> Dataset:
+def load_for(spec: DataSpec, progress: SiteProgress | None = None) -> Dataset:
     """The data set of a spec: one with a name, split as the spec says, or the records of its files."""
     if spec.in_files:
         return from_sites(
@@ -66,6 +67,7 @@ def load_for(spec: DataSpec) -> Dataset:
             features=None if spec.schema else Openness.PUBLIC if spec.classes else Openness.UNDECLARED,
             validation_records=spec.validation_records,
             pictures=spec.pictures,
+            progress=progress,
         )
     return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
 

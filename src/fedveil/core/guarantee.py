@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.risks import Risk
 from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
 
@@ -22,10 +23,13 @@ class Relation(StrEnum):
     `ADD_OR_REMOVE`: with and without one unit. The numbers of records N_i and of clients K are public constants, so
     the place of the unit that is gone contributes zero; rates, noise and divisors stay what they are.
     `REPLACE_ONE`: one unit exchanged for any other, which can change a sum by 2S.
+    `ZERO_OUT`: one client stays, contributes zero and still adds its noise. It says less than `ADD_OR_REMOVE` where the
+    noises of other clients are counted, so it stands beside it and never in its place.
     """
 
     ADD_OR_REMOVE = "add-or-remove"
     REPLACE_ONE = "replace-one"
+    ZERO_OUT = "zero-out"
 
 
 class CaveatKind(StrEnum):
@@ -46,8 +50,11 @@ class CaveatKind(StrEnum):
     COPIES = "copies"  # records are held several times, and the cell does not speak of single ones
     LARGE_DELTA = "large-delta"  # δ is not below one over the number of units
     HIDDEN_DRAW = "hidden-draw"  # ε holds over a draw that the view never sees
+    MEAN_OF_DRAWS = "mean-of-draws"  # ε is averaged over a draw that may be seen and leaves nobody out
     PEER = "peer"  # by what a peer's cell is bounded
     OTHERS_NOISE = "others-noise"  # counts on the noise of other clients
+    PLAIN_SUM = "plain-sum"  # counts on nothing but a plain sum of one step's gradients being seen
+    FULL_COHORTS = "full-cohorts"  # counts on rounds with too few candidates not being run
     ANSWERS = "answers"  # who answers in time is known, and must not depend on records
     GROUP = "group"  # a client hidden as the group of its records
     RENYI = "renyi"  # certified by Rényi divergences
@@ -61,6 +68,11 @@ class CaveatKind(StrEnum):
     def uncovered(self) -> bool:
         """Whether it names a use of private records that no noise covers: beside it `strict` promises nothing."""
         return self in _UNCOVERED
+
+    @property
+    def averages(self) -> bool:
+        """Whether an ε with such a caveat is a mean over who is drawn."""
+        return self in (CaveatKind.HIDDEN_DRAW, CaveatKind.MEAN_OF_DRAWS)
 
     @property
     def spoils(self) -> bool:
@@ -115,6 +127,9 @@ class Guarantee:
     `epsilon` is ∞ where nothing is promised, and `reason` then says why; for a finite one `reason` is empty.
     `accountant` names what certified it, `composition` says in words what was composed, `caveats` what it rests on.
     `together` is ε of all copies of a record, where several clients hold one and the cell speaks of one copy.
+    `risk` is what a finite ε leaves to an attacker, `risk_together` the same for all copies. `composed` is what the
+    accountant composed, in its own types, and `composed_together` the same for all copies: from them alone ε can be
+    computed again. A guarantee that was read back from a file has none of these three.
     """
 
     unit: Unit
@@ -128,6 +143,10 @@ class Guarantee:
     reason: str = ""
     secondary: tuple[Secondary, ...] = ()
     together: float | None = None
+    risk: Risk | None = None
+    risk_together: Risk | None = field(default=None, compare=False, repr=False)
+    composed: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
+    composed_together: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:
@@ -183,6 +202,8 @@ class Guarantee:
             ]
         if self.together is not None:
             fields["epsilon_of_all_copies"] = plain_number(self.together)
+        if self.risk is not None:
+            fields["risk"] = self.risk.to_dict()
         return fields
 
     @staticmethod
@@ -206,6 +227,7 @@ class Guarantee:
                 for other in table.get("secondary", ())
             ),
             None if together is None else float(together),
+            Risk.from_dict(table["risk"]) if table.get("risk") is not None else None,
         )
 
 

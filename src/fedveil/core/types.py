@@ -69,7 +69,7 @@ _ADVERSARIES = {
     ),
     View.RELEASED: Adversary("Anybody else", "sees every published model", "every published model", False),
 }
-"""A new view is listed above and here; its rule stands in `accounting/exposure.py`."""
+"""A new view is listed above and here; its rule stands in `accounting/round_rules.py`."""
 
 CLIENTS_WORK = tuple(view for view in View if view.adversary.of_clients_work)
 """The views of single clients' work."""
@@ -102,9 +102,10 @@ class Population:
 class Sampling:
     """How one client's batches of a round were drawn, as far as it matters for privacy amplification.
 
-    `kind` is `poisson`, `without-replacement`, `partition` or `all` (every record in every step); `records` is N_i
-    and `batch` the declared B (for Poisson the expected one), so the rate is B/N_i. `cap` is the number of slots a
-    batch has; only a Poisson batch can overflow it. `uses` bounds how often one record can be drawn in the round.
+    `kind` is `poisson`, `without-replacement`, `partition`, `allocated` (each record in one step of the round, chosen
+    uniformly) or `all` (every record in every step); `records` is N_i and `batch` the declared B (for Poisson and
+    allocated batches the expected one), so the rate is B/N_i. `cap` is the number of slots a batch has; only these two
+    can overflow it. `uses` bounds how often one record can be drawn in the round.
     """
 
     kind: str

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
+
+from fedveil.method import Method
+from fedveil.parts.cohorts import FixedSize
 
 
 class Admission(Protocol):
@@ -17,13 +20,25 @@ class Admission(Protocol):
 
 
 class Limited:
-    """Every client takes part in at most `most` rounds (as often as it is drawn, if that is None)."""
+    """Every client takes part in at most `most` rounds (as often as it is drawn, if that is None).
 
-    def __init__(self, taken: Sequence[int], most: int | None) -> None:
-        self._taken, self._most = list(taken), most
+    `least` says how many a round needs: with fewer candidates it does not run, and the training is over.
+    """
+
+    def __init__(self, taken: Sequence[int], most: int | None, least: Callable[[int], int] = lambda round: 0) -> None:
+        self._taken, self._most, self._least = list(taken), most, least
+
+    @staticmethod
+    def of(method: Method, taken: Sequence[int]) -> Limited:
+        """The method's limit of rounds; where noises of a whole cohort are counted together, for full cohorts only."""
+        cohort = method.cohort
+        if not (method.counts_on_full_cohorts and isinstance(cohort, FixedSize)):
+            return Limited(taken, cohort.most)
+        return Limited(taken, cohort.most, lambda round: cohort.at(round, method.rounds).size)
 
     def candidates(self, round: int) -> list[int]:
-        return [client for client, rounds in enumerate(self._taken) if self._most is None or rounds < self._most]
+        able = [client for client, rounds in enumerate(self._taken) if self._most is None or rounds < self._most]
+        return able if len(able) >= self._least(round) else []
 
     def took_part(self, round: int, cohort: Sequence[int]) -> None:
         for client in cohort:

@@ -18,7 +18,7 @@ from fedveil.core.types import CLIENTS_WORK, Observation, Receipt, Taps, View
 from fedveil.engine.general import scale_rows, sum_rows
 from fedveil.engine.gradients import Batch, Gradients, Sums
 from fedveil.engine.noise_memory import NoiseMemory
-from fedveil.engine.post_processing import sent_as_measured
+from fedveil.engine.post_processing import agree, sent_as_measured
 from fedveil.engine.sanitiser import Sanitiser, summed_in_blocks
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import sanitised
@@ -72,7 +72,7 @@ class Upload:
     update: Tensor  # [P]
     receipts: tuple[Receipt, ...]  # its own, one for each mechanism that it executed
     statistics: Statistics | None
-    cells: Tensor | None = None  # [P]: the update as integers on the grid of its noise, where updates are just added
+    cells: Tensor | None = None  # [P]: the noisy sum or update as integers on the grid of its noise, for exact sums
     report: Tensor | None = None  # [width]: a noisy report of the update's norm, for a bound that follows the norms
     own_score: float | None = None  # the uploaded model's on the client's own test set, where it has one (`Evaluation`)
     observations: tuple[Observation, ...] = ()
@@ -147,13 +147,14 @@ def local_work(
             for k, client in enumerate(clients):
                 began, seen = start[k].clone(), sent.updates[k].clone()
                 observations[k].append(Observation(view, broadcast.round, client, None, began, seen))
+    cells = sent.cells if sanitiser is None or sanitiser.cells is None else sanitiser.cells
     uploads = tuple(
         Upload(
             client=client,
             update=sent.updates[k],
             receipts=tuple(receipts[k] for receipts in (of_steps, sent.receipts) if receipts),
             statistics=statistics,
-            cells=None if sent.cells is None else sent.cells[k],
+            cells=None if cells is None else cells[k],
             report=None if sent.reports is None else sent.reports[k],
             observations=tuple(observations[k]),
         )
@@ -164,15 +165,25 @@ def local_work(
     places = looked_at(layout)
     noisy = parameters[:, places] - broadcast.parameters[places] if sent.measured is None else sent.measured
     pairs, compressed = zip(uploads, noisy, strict=True), method.compress is not None
-    return tuple(_as_measured(upload, points, places, compressed) for upload, points in pairs)
+    worth = 1.0 if sent.cells is not None else -rate / draws.declared
+    origin = None if sent.cells is not None else broadcast.parameters[places]
+    return tuple(_as_measured(upload, points, places, compressed, worth, origin) for upload, points in pairs)
 
 
-def _as_measured(upload: Upload, noisy: Tensor, places: Tensor, compressed: bool) -> Upload:
-    """An upload; not confirmed where it is not what was measured with its noise, at the places that are looked at."""
+def _as_measured(
+    upload: Upload, noisy: Tensor, places: Tensor, compressed: bool, worth: float, began: Tensor | None
+) -> Upload:
+    """An upload; not confirmed where it is not what was measured with its noise, at the places that are looked at.
+
+    `worth` is what a noisy sum counts for in the update; updates are differences from `began`, rounded with it.
+    """
     good = sent_as_measured(upload.update[places], noisy, compressed=compressed)
     if upload.cells is not None:
-        exact = upload.cells[places] * grid_width(upload.receipts[-1].did.sum_std)
-        good &= sent_as_measured(exact, noisy, compressed=compressed)
+        exact = upload.cells[places] * (grid_width(upload.receipts[-1].did.sum_std) * worth)
+        if began is None:
+            good &= sent_as_measured(exact, noisy, compressed=compressed)
+        else:
+            good &= bool(agree(began + noisy, (began + exact).to(noisy.dtype), began))
     return upload if good else replace(upload, receipts=tuple(replace(r, confirmed=False) for r in upload.receipts))
 
 

@@ -24,14 +24,17 @@ from fedveil.method import Method
 class ClosingCheck:
     """Adds up, beside the tally, the few coordinates of a round's uploads that it then expects in the model."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._places = looked_at(layout)
+    def __init__(self, layout: Layout, grid: float | None = None) -> None:
+        self._places, self._grid = looked_at(layout), grid
         self._total = torch.zeros(len(self._places), dtype=torch.float64)
         self._sizes = self._total.clone()
         self._reports: Tensor | None = None
 
     def add(self, upload: Upload, weight: float = 1.0) -> None:
-        points = weighted(usable(upload.update)[self._places], weight)
+        if self._grid is None or upload.cells is None:
+            points = weighted(usable(upload.update)[self._places], weight)
+        else:
+            points = weighted(upload.cells[self._places] * self._grid, weight)
         self._total += points
         self._sizes += points.abs()
         if upload.report is not None:

@@ -120,7 +120,7 @@ def rounds(
     """
     method.check(population)
     check_taps(taps)
-    admission = admission or Limited([0] * population.clients, method.cohort.most)
+    admission = admission or Limited.of(method, [0] * population.clients)
     noise, memory, cohorts = NoiseSource(streams), NoiseMemory(), CohortMemory(population.clients)
     if (personal is None) != isinstance(method.personal, Shared):
         raise FedveilError("personal: this method needs a place for the clients' own models")
@@ -139,7 +139,7 @@ def rounds(
             pay(state, cohort)
         begun = None
         tally, observations = open_tally(method, state, layout, population), list[Observation]()
-        check = ClosingCheck(layout)
+        check = ClosingCheck(layout, tally.grid if method.upload is None else None)
         starts = None if personal is None else personal.starts(broadcast.parameters, cohort)
         arrived: list[int] = []
         for upload in runtime.train(broadcast, cohort, taps, starts):

@@ -93,13 +93,15 @@ class NoiseMemory:
         """Whether batches are drawn as these kinds of sampling say.
 
         `positions` `[K, steps, slots]` are into each client's own records, `counts` `[K, steps]` the batches' sizes.
-        They do not come back, in other steps or other rounds; sizes of Poisson batches vary as they must.
+        They do not come back, in other steps or other rounds; sizes that are left to chance vary as they must.
         """
         good = True
         for k in self.not_counted("batches", owners):
             good &= self._confirms_draws(positions[k], kinds[k], owners[k])
             if kinds[k].kind == "poisson":
-                self._count_sizes(counts[k].double(), kinds[k])
+                self._count_sizes(counts[k].double(), kinds[k].records, kinds[k].batch / kinds[k].records)
+            elif kinds[k].kind == "allocated":
+                self._count_sizes(counts[k].double(), kinds[k].records, 1 / counts.shape[1])
         return (
             good
             and abs(self.batch_sums) <= MEASURED_DEVIATIONS * math.sqrt(self.batches) + 1e-9
@@ -107,7 +109,8 @@ class NoiseMemory:
         )
 
     def _confirms_draws(self, positions: Tensor, kind: Sampling, owner: Hashable) -> bool:
-        steps, chance = len(positions), same_batch(kind)
+        steps = len(positions)
+        chance = same_batch(kind, steps)
         again = int((positions[1:] == positions[:-1]).all(dim=-1).sum())
         if again * (chance + math.log(max(steps, 1))) <= NO_CHANCE:
             return False
@@ -115,19 +118,21 @@ class NoiseMemory:
             return True
         return not self.returns(hash(("batches", positions.numpy().tobytes())), owner)
 
-    def _count_sizes(self, sizes: Tensor, kind: Sampling) -> None:
-        variance = kind.batch * (1 - kind.batch / kind.records)
+    def _count_sizes(self, sizes: Tensor, records: int, rate: float) -> None:
+        variance = records * rate * (1 - rate)
         if variance <= 0:
             return
-        deviations = (sizes - kind.batch) / math.sqrt(variance)
+        deviations = (sizes - records * rate) / math.sqrt(variance)
         self.batch_sums += float(deviations.sum())
         self.batch_squares += float((deviations.square() - 1).sum())
         self.batch_spread += len(sizes) * (2 + 1 / variance)  # fourth moment of a binomial, from above
         self.batches += len(sizes)
 
 
-def same_batch(kind: Sampling) -> float:
-    """The logarithm of the chance that two batches are the same, where privacy rests on that."""
+def same_batch(kind: Sampling, steps: int) -> float:
+    """The logarithm of the chance that two batches of a round are the same, where privacy rests on that."""
+    if kind.kind == "allocated":  # only empty ones can be
+        return kind.records * math.log(1 - 2 / steps) if steps > 2 else 0.0
     if kind.kind == "poisson":
         share = min(kind.batch / kind.records, 1.0)
         return kind.records * math.log(share**2 + (1 - share) ** 2)

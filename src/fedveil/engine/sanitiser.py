@@ -16,7 +16,7 @@ from fedveil.engine.post_processing import agree, trained
 from fedveil.engine.sites import Draws
 from fedveil.engine.witness import Witness, looked_at, rows_confirmed, within_bound
 from fedveil.mechanisms.arithmetic import block_size, margin
-from fedveil.mechanisms.gaussian import GaussianRound
+from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import Method
 
@@ -39,6 +39,8 @@ class Sanitiser:
         self._mechanism, self._clients, self._records = mechanism, clients, draws.records
         self._slots, self._draws = draws.slots, 0
         self._followed = [False] * len(clients)
+        self._keeps_cells = method.sends_plain_steps and draws.steps == 1
+        self.cells: Tensor | None = None  # [K, P]: the noisy sums as integers, where updates are just added
         self._margin = margin(
             rows=draws.slots,
             chain=block_size(draws.slots),
@@ -65,7 +67,8 @@ class Sanitiser:
         return factors
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
-        """Noise on the clipped sums `[K, P]`, in place."""
+        """Noise on the clipped sums `[K, P]`, in place; where its integers are kept, in double precision."""
+        sums = sums.double() if self._keeps_cells else sums
         if self._witness.measures:
             most = self._slots * self._declared.sensitivity
             self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= most * (1 + 1e-3)).all())
@@ -74,6 +77,8 @@ class Sanitiser:
         self._mechanism.add_to_sums(sums, rows=self._batch, source=noise, addresses=addresses)
         self._witness.after(seen, sums)
         self._draws += sums.shape[-1] if self._mechanism.sigma > 0 else 0
+        if self._keeps_cells:
+            self.cells = whole_cells(sums, self._declared.sum_std)
         return sums
 
     def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:

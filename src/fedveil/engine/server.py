@@ -74,7 +74,8 @@ class Tally:
     be clipped side by side; under a bound that is the cohort's own median, until all have arrived.
 
     Where uploads carry noise of their own and are just added, their integers are, so that the sum has the noises of all
-    of them exactly: `grid` is what one is worth, and `report_grid` for their reports.
+    of them exactly: `grid` is what one is worth, and `report_grid` for their reports. Of updates after one local step
+    the integers are those of the noisy sum of gradients.
     """
 
     layout: Layout
@@ -106,8 +107,14 @@ class Tally:
         """One client's upload, counted `weight` times; other weights than 1 are for what the server only adds up."""
         norms = group_norms(upload.update, self.layout)
         norm = float(lengths(upload.update))
+        if self.grid is not None and upload.cells is None:
+            raise ReceiptMismatch(
+                f"client {upload.client}: an upload without the integers that are to be added exactly"
+            )
         if math.isfinite(norm):
-            self._plain += weighted(upload.update if upload.cells is None else upload.cells, weight)
+            self._plain += weighted(
+                upload.update if self.grid is None or upload.cells is None else upload.cells, weight
+            )
             self.update_norms.append(norm)
             self._layer_update_norms += norms
         else:  # a client whose training diverged contributes zero; the divisor stays what it is
@@ -200,6 +207,10 @@ def open_tally(method: Method, state: ServerState, layout: Layout, population: P
         upload = method.upload.at(state.round, method.rounds, state.bound)
         grid = grid_width(upload.sum_std(1)) if upload.sigma > 0 else None
         report_grid = None if upload.reporter is None else grid_width(upload.reporter.std)
+    elif method.example is not None and method.examples_add_up(population.records):
+        rate, batch = method.local.rate.at(state.round, method.rounds), method.batch.declared(population.records[0])
+        example = method.example.at(state.round, method.rounds)
+        grid = -rate * grid_width(example.sum_std(batch)) / batch
     return Tally(
         layout,
         server_mechanism(method, state),

@@ -16,7 +16,7 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.gradients import Batch
-from fedveil.method import Method
+from fedveil.method import VARYING_BATCHES, Method
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Sites:
             positions.append(torch.from_numpy(draw.positions))
             indices.append(self.members(client)[positions[-1]])
             counts.append(torch.from_numpy(np.ascontiguousarray(draw.counts)))
-            if method.batch.kind == "poisson":
+            if method.batch.kind in VARYING_BATCHES:
                 slots = np.tile(np.arange(draw.positions.shape[1]), (steps, 1))
                 orders.append(torch.from_numpy(generator.permuted(slots, axis=1)))
         return Draws(

@@ -5,6 +5,10 @@ coordinator.key   what questions are signed with; secret
 federation.json   where the public validation records are
 marks.json        what each site gave to be shown to it next time
 contacts.jsonl    what each site did with each question: for people, not for release
+authority/        the federation's own; its key is secret
+connection.key    of the coordinator's certificate; secret
+kit/              what the transport starts from, with its logs
+invitations/      one for each site, to be sent to it; nothing in them is secret
 run/              a run like any other: ledger, checkpoints, result, model
 """
 
@@ -65,6 +69,10 @@ class CoordinatorHome:
     @property
     def contacts_file(self) -> Path:
         return self.directory / "contacts.jsonl"
+
+    @property
+    def kit(self) -> Path:
+        return self.directory / "kit"
 
     @property
     def run(self) -> RunFiles:

@@ -39,13 +39,7 @@ def make_federation_plan(settings: str | Path, home: str | Path) -> CoordinatorH
     the public validation records and the deadline. Paths are relative to the file.
     """
     path = Path(settings)
-    with disk_errors(path):
-        text = path.read_text(encoding="utf-8")
-    try:
-        table = tomllib.loads(text)
-    except ValueError as error:
-        raise FedveilError(f"{path}: not a TOML file ({error})") from None
-    about = _about(table.pop("federation", None))
+    table, about = _read_settings(path)
     schema = read_schema(path.parent / about["schema"])
     digest = schema_digest(schema)
     sites = tuple(read_registration(path.parent / one, digest) for one in about["sites"])
@@ -61,6 +55,23 @@ def make_federation_plan(settings: str | Path, home: str | Path) -> CoordinatorH
         key=key,
     )
     return write_home(CoordinatorHome(Path(home)), plan, key, validation)
+
+
+def registration_files(settings: str | Path) -> list[Path]:
+    """The registrations that a plan's settings name."""
+    path = Path(settings)
+    return [path.parent / one for one in _read_settings(path)[1]["sites"]]
+
+
+def _read_settings(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A spec, and what is said of the federation."""
+    with disk_errors(path):
+        text = path.read_text(encoding="utf-8")
+    try:
+        table = tomllib.loads(text)
+    except ValueError as error:
+        raise FedveilError(f"{path}: not a TOML file ({error})") from None
+    return table, _about(table.pop("federation", None))
 
 
 def _about(table: Any) -> dict[str, Any]:

@@ -123,6 +123,11 @@ class ChainedFile(ABC):
         return self._heads[-1] if self._heads else GENESIS
 
     @property
+    def first_head(self) -> str | None:
+        """The head after the first entry, which holds random bytes; None where there is no chain, or nothing in it."""
+        return self._heads[0] if self._heads else None
+
+    @property
     def summary(self) -> LedgerSummary:
         sealed = Seal.NONE if self._anchor.seal is None else Seal.UNCHECKED
         return LedgerSummary(len(self._heads), self.head, sealed if self._key is None else Seal.CHECKED)

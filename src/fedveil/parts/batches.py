@@ -124,6 +124,47 @@ class PartitionBatch:
 
 
 @dataclass(frozen=True)
+class AllocatedBatch:
+    """Each record goes to one of the L steps of a round, chosen uniformly and by itself ("balls in bins").
+
+    Unlike a shuffled partition this amplifies: nobody knows in which step a record was, and it is in exactly one.
+    `size` is what noise and divisors use, the expected N/L of a round of L = N/`size` steps. A batch has `cap` slots; a
+    step to which more records went is cut to a uniformly chosen `cap` of them. Without a stated cap it is chosen so
+    that this happens with probability 1e-10 a step. An empty batch is a step like any other.
+    """
+
+    kind: ClassVar[str] = "allocated"
+    size: int
+    cap: int | None = None
+
+    def __post_init__(self) -> None:
+        count("size", self.size)
+        if self.cap is not None and self.cap < self.size:
+            raise FieldError("cap", f"must be at least the expected batch size {self.size}, not {self.cap}")
+
+    def declared(self, records: int) -> int:
+        return self.size
+
+    def slots(self, records: int) -> int:
+        return min(self.cap or poisson_cap(records, self.size), records)
+
+    def draw(self, records: int, steps: int, generator: np.random.Generator) -> Draw:
+        slots, chosen = self.slots(records), generator.integers(steps, size=records)
+        positions = np.zeros((steps, slots), dtype=np.int64)
+        counts = np.zeros(steps, dtype=np.int64)
+        for step in range(steps):
+            mine = np.flatnonzero(chosen == step)
+            if len(mine) > slots:
+                mine = np.sort(generator.choice(mine, size=slots, replace=False))
+            positions[step, : len(mine)] = mine
+            counts[step] = len(mine)
+        return Draw(positions, counts)
+
+    def sampling(self, records: int, steps: int) -> Sampling:
+        return Sampling(self.kind, records, self.size, self.slots(records), uses=1)
+
+
+@dataclass(frozen=True)
 class FullBatch:
     """Every step uses all of the client's records; the declared batch size is N."""
 
@@ -142,7 +183,7 @@ class FullBatch:
         return Sampling(self.kind, records, records, records, uses=steps)
 
 
-BatchSampler = PoissonBatch | WithoutReplacement | PartitionBatch | FullBatch
+BatchSampler = PoissonBatch | WithoutReplacement | PartitionBatch | AllocatedBatch | FullBatch
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedveil.accounting.calibrate import Calibration, calibrate
 from fedveil.accounting.claims import claims
-from fedveil.accounting.context import Budget, Context
+from fedveil.accounting.context import Budget, Context, RiskTarget
 from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.site_table import site_guarantees
 from fedveil.accounting.table import Table
@@ -18,6 +18,7 @@ from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Claim, cell_name, plain_number
+from fedveil.core.rounding import rounded_up
 from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
@@ -25,12 +26,13 @@ from fedveil.ledger.anchor import LedgerSummary
 from fedveil.ledger.ledger_errors import Pin
 from fedveil.ledger.store import Ledger
 from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
+from fedveil.report.plots.tradeoff_curves import draw_attack_rates
 from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
 from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
-from fedveil.runs.prepare import Change, prepare, resolve_for
+from fedveil.runs.prepare import Change, prepare, prepared_for
 
 OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
 """The cell for which an account lists what each client has spent."""
@@ -68,7 +70,10 @@ class Account:
 
     def to_dict(self) -> dict[str, Any]:
         """`guarantees` is what was spent where something ran, else what is promised."""
-        table: dict[str, Any] = {"guarantees": cells(self.spent or self.promised)}
+        current = self.spent or self.promised
+        table: dict[str, Any] = {"guarantees": cells(current)}
+        if current.all_beside:
+            table["beside"] = [guarantee.to_dict() for guarantee in current.all_beside]
         if self.spent is not None:
             table["promised"] = cells(self.promised)
             own = [plain_number(value) for value in self.per_client or ()]
@@ -103,7 +108,7 @@ def account(
         return _account_run(run, delta, secondary, head)
     if head is not None:
         raise ArgumentError("head", "is that of a run's ledger, and this is not a run")
-    prepared = prepare(resolve_for(source, overrides, dataset), dataset)
+    prepared = prepared_for(source, overrides, dataset)
     context = _at(prepared.context, delta)
     promise = plan(context, secondary=secondary)
     return Account(prepared.spec.base, prepared.spec, context, promise, None, claims(context), prepared.changes)
@@ -156,15 +161,27 @@ def draw_curve(account: Account, path: Path) -> None:
         draw_epsilon_curves(path, marks, curves, title)
 
 
+def draw_risk(account: Account, unit: Unit, view: View, path: Path) -> None:
+    """The trade-off of one cell between false and true positives, with the attacker's best point."""
+    table = account.spent or account.promised
+    cell, points = table.of(unit, view), table.tradeoff(unit, view)
+    if points is None or cell.risk is None:
+        raise FedveilError(f"{cell.name}: nothing is promised, so there is no trade-off to draw: {cell.reason}")
+    title = f"{account.name}: {cell.name}, ε = {rounded_up(cell.epsilon)} at δ = {cell.delta:g} ({cell.relation})"
+    with disk_errors(path):
+        draw_attack_rates(path, title, *points, cell.risk)
+
+
 def calibrate_spec(
-    source: Source, overrides: Mapping[str, Any] | None, target: Budget, solve: str
+    source: Source, overrides: Mapping[str, Any] | None, target: Budget | RiskTarget, solve: str
 ) -> tuple[Calibration, Spec]:
     """The setting that keeps a target, and the spec with it."""
     prepared = prepare(resolve(source, overrides))
     spec = prepared.spec
     privacy = replace(spec.privacy, delta=target.delta, unit=target.unit, view=target.view)
     if privacy.epsilon is not None:  # a budget of the preset's own must not stop a run that keeps the one asked for
-        privacy = replace(privacy, epsilon=target.epsilon)
+        kept = {"epsilon": target.epsilon} if isinstance(target, Budget) else {"epsilon": None, "calibrate": False}
+        privacy = replace(privacy, **kept)
     context = prepared.with_spec(replace(spec, privacy=privacy)).context
     solved = calibrate(context, target, solve=solve)
     return solved, replace(spec, method=solved.method, privacy=privacy)

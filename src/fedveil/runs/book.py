@@ -122,10 +122,10 @@ def _check_result(files: RunFiles, ledger: Ledger) -> None:
 
 def check_records(files: RunFiles, dataset: Dataset) -> None:
     """Refuse records other than those that a run began with."""
-    _check_task(files, dataset)
     if files.ledger.is_file():
         with opened_ledger(files) as ledger:
             ledger.check(Pin.RECORDS, _records_text(files, dataset))
+    _check_task(files, dataset)
 
 
 def check_schema(files: RunFiles, dataset: Dataset) -> None:

@@ -36,7 +36,7 @@ def admission_of(context: Context, past: Past) -> Limited | Budgeted:
     if context.budget is not None:
         return Budgeted(context, context.budget, past)
     taken = Counter(client for _, cohort in past for client in cohort)
-    return Limited([taken[client] for client in range(context.population.clients)], context.limit)
+    return Limited.of(context.method, [taken[client] for client in range(context.population.clients)])
 
 
 class Budgeted:
@@ -52,7 +52,8 @@ class Budgeted:
         self._records = context.population.records
         self._crowd = crowd_of(context)
         self._hidden = not excludes(context)
-        self._limited = Limited([0] * len(self._records), context.limit)
+        nothing = [0] * len(self._records)
+        self._limited = Limited.of(context.method, nothing) if self._hidden else Limited(nothing, context.limit)
         self._spent: list[Spent] = [None] * len(self._records)
         self._cost = cache(self._round_cost)
         most = max(self._records)

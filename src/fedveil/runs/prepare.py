@@ -10,15 +10,17 @@ from torch import nn
 
 from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
+from fedveil.config.data_spec import DataSpec
 from fedveil.config.public_facts import divide, load_for
 from fedveil.config.site_settings import site_task
-from fedveil.config.spec import Source, Spec, resolve
+from fedveil.config.spec import Source, Spec, read_settings, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset
 from fedveil.data.partitions import Partition
+from fedveil.data.site_tables import SiteProgress
 from fedveil.engine.job import Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
@@ -106,12 +108,41 @@ def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Da
     return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task, dataset=dataset)
 
 
-def prepare(spec: Spec, dataset: Dataset | None = None, *, initial: int | None = None) -> Prepared:
+def files_of(source: Source, overrides: Mapping[str, Any] | None) -> DataSpec | None:
+    """The files that a source names, before anything else of it is looked at; None where it names none."""
+    data = read_settings(source, overrides).get("data")
+    if not isinstance(data, Mapping) or not (data.get("sites") or data.get("table")):
+        return None
+    return resolve({"method": "fedavg", "data": data}).data
+
+
+def prepared_for(
+    source: Source,
+    overrides: Mapping[str, Any] | None,
+    dataset: Dataset | None,
+    progress: SiteProgress | None = None,
+) -> Prepared:
+    """`resolve_for` and `prepare`, with the records of files read once: their number may decide the settings."""
+    if dataset is not None:
+        return prepare(resolve_for(source, overrides, dataset), dataset)
+    records = files_of(source, overrides)
+    read = None if records is None else load_for(records, progress)
+    return prepare(resolve(source, overrides, dataset=read), read)
+
+
+def prepare(
+    spec: Spec,
+    dataset: Dataset | None = None,
+    *,
+    initial: int | None = None,
+    progress: SiteProgress | None = None,
+) -> Prepared:
     """Load, divide, build, and check that the method can run on this population.
 
-    `initial` is the seed of a run's network (`RunFiles.initial`), where there is a run already.
+    `initial` is the seed of a run's network (`RunFiles.initial`), where there is a run already. `progress` is told how
+    many rows of a table have been read.
     """
-    dataset = load_for(spec.data) if dataset is None else dataset
+    dataset = load_for(spec.data, progress) if dataset is None else dataset
     objective = objective_for(dataset.task, spec.objective)
     partition = divide(spec.data, dataset)
     spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))

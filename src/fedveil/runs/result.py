@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fedveil.accounting.exposure import CLEAN_ROWS
+from fedveil.accounting.route_caveats import CLEAN_ROWS
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.scores import Scores

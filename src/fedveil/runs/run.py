@@ -35,6 +35,7 @@ from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.model.score_texts import measured_text, useless_text
 from fedveil.report.terminal.guarantee_lines import table_lines
+from fedveil.report.terminal.reading_progress import reading_notes
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.report.terminal.site_lines import site_lines
 from fedveil.runs.argument_checks import check_arguments
@@ -45,7 +46,7 @@ from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.model_card import write_model_card
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.prepare import Prepared, prepare, prepared_for
 from fedveil.runs.result import Result, has_diverged
 from fedveil.runs.scoring import OWN_FIGURES, final_scores, round_figures
 from fedveil.runtimes.local import on_this_machine
@@ -75,7 +76,8 @@ def run(
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
-    prepared = prepare(resolve_for(source, settings, dataset), dataset)
+    reporter = reporter or SilentReporter()
+    prepared = prepared_for(source, settings, dataset, reading_notes(reporter))
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
     return begin_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter)
 
@@ -116,7 +118,9 @@ def resume(
     if files.result.exists():
         return _stored_result(files, dataset)
     files.check_continuable()
-    prepared = prepare(resolve(files.spec), dataset, initial=files.initial())
+    reporter = reporter or SilentReporter()
+    initial = files.initial()
+    prepared = prepare(resolve(files.spec), dataset, initial=initial, progress=reading_notes(reporter))
     check_schema(files, prepared.dataset)
     return continue_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter)
 

@@ -6,6 +6,8 @@ sign.key, mark.key  secrets; neither leaves the directory
 registration.json   what a coordinator needs to know: public
 ledger.sqlite       with ledger.head beside it: what was ever charged
 plans/HASH.json     plans that were agreed to
+connection.key      of the certificate that the site connects with; secret
+kit/                what the transport starts from
 outbox/             answers, so that the same question gets the same bytes
 site.log            what went wrong here, in full; for the site's own people
 """
@@ -69,6 +71,10 @@ class SiteHome:
     @property
     def outbox(self) -> Path:
         return self.directory / "outbox"
+
+    @property
+    def kit(self) -> Path:
+        return self.directory / "kit"
 
     @property
     def log(self) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fedveil.accounting.exposure import clean_rows
+from fedveil.accounting.round_rules import clean_rows
 from fedveil.attacks.inversion import reconstruction_pictures as pictures
 from fedveil.attacks.inversion.differentiable import differentiable
 from fedveil.attacks.inversion.invert import PRESETS, Inversion, Reconstruction, invert

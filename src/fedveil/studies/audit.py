@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.table import Table
-from fedveil.accounting.tradeoff import epsilon_of_mean, mean_of_epsilon
+from fedveil.accounting.tradeoff import epsilon_of_mean
 from fedveil.attacks.audit.bounds import Coins, check_confidence, evidence
 from fedveil.attacks.audit.canaries import check_canaries
 from fedveil.attacks.audit.power import power_of
@@ -30,7 +29,7 @@ from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.prepare import Prepared, prepared_for
 from fedveil.runtimes.local import on_this_machine
 from fedveil.studies.audit_checks import all_checks, samples_of
 from fedveil.studies.audit_pair import TrialPair
@@ -90,7 +89,7 @@ def audit(
         run.check()
         if dataset is not None:
             check_records(run, dataset)
-    prepared = prepare(resolve_for(source if run is None else run.spec, settings, dataset), dataset)
+    prepared = prepared_for(source if run is None else run.spec, settings, dataset)
     if prepared.dataset.tokens:
         raise FedveilError("data: records are tokens, and a canary is made of numbers; they can't be audited")
     method = prepared.spec.method
@@ -122,7 +121,8 @@ def _audited(trial: Trial, coins: Coins, make_runtime: MakeRuntime, confidence: 
     )
     table = replay(prepared.context, [receipt.charge for receipt in pair.first.receipts], trial.rounds)
     verified = table.of(unit, view)
-    mean = _gaussian_mean(verified, method, unit, view) if shown.mean is not None else None
+    comparable = shown.mean is not None and method.server is None
+    mean = table.gaussian_mean(unit, view) if comparable else None
     promise = Promise(verified.delta, verified.epsilon, _curve(table, verified), mean)
     return Audit(
         method=prepared.spec.base,
@@ -188,16 +188,3 @@ def _curve(table: Table, verified: Guarantee) -> tuple[tuple[float, float], ...]
         return ()
     others = [delta for delta in OTHER_DELTAS if delta > verified.delta]
     return tuple((delta, table.at(delta).of(verified.unit, verified.view).epsilon) for delta in others)
-
-
-def _gaussian_mean(verified: Guarantee, method: Method, unit: Unit, view: View) -> float | None:
-    """μ of what is verified, where all of it is a composition of plain Gaussians."""
-    if not math.isfinite(verified.epsilon):
-        return None
-    if method.example is not None and method.upload is not None:
-        return None  # the cell is the better of two bounds, of which one may be sampled
-    whole = method.upload is not None and view is not View.ON_DEVICE
-    sampled = method.batch.kind in ("poisson", "without-replacement") and view is not View.ON_DEVICE
-    if not whole and (unit is Unit.CLIENT or method.example is None or sampled):
-        return None
-    return mean_of_epsilon(verified.epsilon, verified.delta)

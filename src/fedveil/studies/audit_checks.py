@@ -155,6 +155,9 @@ def _report_noises(trial: Trial, samples: Samples) -> Iterator[Tensor]:
 def _batches(example: Declaration, generator: np.random.Generator) -> list[int]:
     """Numbers of records in all batches of a round, as declared."""
     sampling, steps = example.sampling, example.steps
+    if sampling.kind == "allocated":
+        drawn = generator.multinomial(sampling.records, [1 / steps] * steps, size=DRAWN)
+        return [int(total) for total in np.minimum(drawn, sampling.cap).sum(axis=1)]
     if sampling.kind != "poisson":
         return [steps * sampling.batch]
     drawn = generator.binomial(sampling.records, sampling.batch / sampling.records, size=(DRAWN, steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from page_facts import Page, make_run
@@ -32,9 +33,28 @@ def test_every_site_the_mean_and_the_worst_have_a_row() -> None:
     assert "<south>" not in html
 
 
+def test_every_number_stands_below_its_own_heading() -> None:
+    """Each row's cells, by the label that a phone shows beside them."""
+    html = shown(make_run(task=SICK, scores=Scores(SICK, OVERALL, SITES)))
+    cells = re.findall(r'data-label="([^"]*)">([^<]*)<', html[html.index('id="run1-quality"') :])
+    values = [dict(cells[first : first + 7]) for first in range(0, 35, 7)]
+    assert values[0] == {
+        "records": "4,000",
+        "accuracy": "0.8219",
+        "majority": "0.8219 (healthy)",
+        "balanced accuracy": "0.5000",
+        "AUC": "0.6250",
+        "log-loss": "0.4700",
+        "calibration error": "0.1000",
+    }
+    assert [row["accuracy"] for row in values] == ["0.8219", "0.7111", "0.8589", "0.7850", "0.7111 (north)"]
+    assert [row["majority"] for row in values[3:]] == ["", ""]
+    assert values[2]["AUC"] == "–"
+
+
 def test_a_model_that_learned_nothing_is_called_that_before_any_number() -> None:
     text = Page(shown(make_run(task=SICK, scores=Scores(SICK, OVERALL)))).text
-    assert text.index("No better than a guess") < text.index("In short")
+    assert text.index("No better than a guess") < text.index("The verdict")
     assert "no better than always saying 'healthy'" in text
     better = Page(shown(make_run(task=SICK, scores=Scores(SICK, replace(OVERALL, accuracy=0.95))))).text
     assert "No better than a guess" not in better

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 
 from fedveil.core.rounding import rounded_down
 from fedveil.core.verdicts import Verdict
 from fedveil.report.model.audit_sentences import VERDICTS, audit_sentences
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts, Theft
 from fedveil.report.model.number_texts import epsilon_text
-from fedveil.report.model.run_facts import Options, Run
+from fedveil.report.model.run_facts import Clients, Options, Run
 from fedveil.report.page.markup import Markup, callout, join, paragraph, table, tag
 
 NOT_FOR_RELEASE = (
@@ -47,7 +48,7 @@ def attack_section(run: Run, options: Options, level: int) -> Markup:
     pictured = [attack for attack in run.attacks if attack.thefts]
     if pictured and options.pictures:
         parts.append(callout("warn", "Contains training records", NOT_FOR_RELEASE))
-        parts += [_pictures(attack, level) for attack in pictured]
+        parts += [_pictures(attack, level, run.clients) for attack in pictured]
     elif pictured:
         parts.append(paragraph("Pictures of the records were left out of this page.", class_="muted"))
     return join(parts)
@@ -73,20 +74,22 @@ def _error(value: float | None) -> str:
     return "–" if value is None else f"{value:.4f}"
 
 
-def _pictures(attack: AttackFacts, level: int) -> Markup:
+def _pictures(attack: AttackFacts, level: int, clients: Clients | None) -> Markup:
     heading = tag(f"h{level}", f"{attack.view.adversary.who} ({attack.view}), attack {attack.attack}")
-    figures = [_theft(theft, attack.threshold) for theft in attack.thefts]
+    names = () if clients is None else clients.names
+    figures = [_theft(theft, names, attack.threshold) for theft in attack.thefts]
     return join([heading, tag("div", *figures, class_="thefts")])
 
 
-def _theft(theft: Theft, threshold: float) -> Markup:
+def _theft(theft: Theft, names: Sequence[str], threshold: float) -> Markup:
+    victim = names[theft.client] if theft.client < len(names) else f"Client {theft.client}"
     verdict = "reconstructed" if theft.rmse < threshold else "not recognised"
-    record = _image(theft.truth, f"A training record of client {theft.client}")
+    record = _image(theft.truth, f"A training record of {victim}")
     stolen = _image(theft.reconstruction, f"What the attacker made of it: {verdict}, RMSE {theft.rmse:.3g}")
     return tag(
         "figure",
         tag("div", tag("div", record, "record"), tag("div", stolen, "stolen"), class_="pair"),
-        tag("figcaption", f"Client {theft.client}: {verdict}", tag("span", f"RMSE {theft.rmse:.3g}", class_="small")),
+        tag("figcaption", f"{victim}: {verdict}", tag("span", f"RMSE {theft.rmse:.3g}", class_="small")),
     )
 
 

@@ -66,9 +66,9 @@ def _of_scores(scores: Scores) -> Markup:
         names.insert(2, "majority")
         for row, part in zip(rows, [scores.overall, *(one.scores for one in scores.sites)], strict=False):
             assert isinstance(part, ClassScores)
-            row.insert(2, f"{part.majority:.4f} ({part.commonest})")
+            row.insert(3, f"{part.majority:.4f} ({part.commonest})")
         for row in rows[1 + len(scores.sites) :]:
-            row.insert(2, "")
+            row.insert(3, "")
     remark = "On validation records, which no client trains on. A dash: these records do not define it."
     return join([_table("How good the model is", names, rows), paragraph(remark, class_="muted"), _explained(figures)])
 

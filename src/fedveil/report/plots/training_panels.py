@@ -48,7 +48,7 @@ PANELS = (
         ),
     ),
     Panel(
-        "How well records are ranked and classes balanced",
+        "AUC and balanced accuracy",
         "share",
         (("auc", "-", "AUC"), ("balanced_accuracy", "--", "balanced accuracy")),
     ),
