@@ -21,3 +21,9 @@ def test_every_method_has_a_row() -> None:
     assert "refused" in rows["fed-sdp"][1]
     assert "server" in rows["fed-cdp"][1]
     assert "rehearsal" in rows["fedavg"][1]
+
+
+def test_noise_on_rows_is_offered_only_where_the_method_takes_it() -> None:
+    offered = {name for name, _, asks in federable_rows() if "on_device" in asks}
+    assert {"fed-cdp", "fed-cdp-batch"} <= offered
+    assert offered.isdisjoint({"fed-cdp-calibrated", "fed-cdp-allocated", "fed-sdp", "fedavg"})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from fedveil.core.errors import FedveilError
 from fedveil.method import Method
 from fedveil.parts.personal import Shared
 from fedveil.zoo import ZOO, named
@@ -19,11 +22,24 @@ def _row(method: Method) -> tuple[str, str]:
         return f"no: '{method.personal.kind}' mixes clients' own models, which stay at their sites", "–"
     places = method.mechanisms
     asks = [text for place, text in _ASKS.items() if place in places]
+    if _can_noise_rows(method):
+        asks.append("record × on_device, with `example.each_row`")
     return "yes", "; ".join(asks) or "nothing: it adds no noise, so only a rehearsal takes part"
 
 
+def _can_noise_rows(method: Method) -> bool:
+    """Whether every row can get noise of its own: the method itself refuses where batches vary in size."""
+    if method.example is None:
+        return False
+    try:
+        replace(method, example=replace(method.example, noise="row", each_row=True))
+    except FedveilError:
+        return False
+    return True
+
+
 _ASKS = {
-    "example": "record × client, server, peer, released (and on_device with `example.each_row`)",
+    "example": "record × client, server, peer, released",
     "upload": "client and record × client, server, peer, released",
     "server": "client and record × peer, released, if it trusts the coordinator to add the noise; `server` is refused",
 }
