@@ -21,10 +21,10 @@ pytest.importorskip("nvflare")
 from fedveil.core.errors import FedveilError
 from fedveil.federation.demonstration import demonstrate
 from fedveil.report.terminal.run_progress import SilentReporter
-from fedveil.runtimes.certificates import make_authority
 from fedveil.runtimes.child_processes import ChildProcesses
 from fedveil.runtimes.loopback import LoopbackKits, loopback_kits
 from fedveil.runtimes.nvflare import FlareTransport
+from fedveil.runtimes.tls_certificates import make_authority
 
 SUPPORT = Path(__file__).parent.parent / "support"
 NAMES = ("north", "south", "west")
