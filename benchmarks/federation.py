@@ -91,7 +91,7 @@ class Watching:
 
     def note(self, text: str) -> None: ...
 
-    def round(self, done: int, rounds: int, accuracy: float | None, loss: float) -> None:
+    def round(self, done: int, rounds: int, measured: str) -> None:
         self.times.append(time.perf_counter())
         me = os.getpid()
         for child in Path(f"/proc/{me}/task/{me}/children").read_text().split():

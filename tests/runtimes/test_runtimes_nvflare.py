@@ -21,10 +21,10 @@ pytest.importorskip("nvflare")
 from fedveil.core.errors import FedveilError
 from fedveil.federation.demonstration import demonstrate
 from fedveil.report.terminal.run_progress import SilentReporter
-from fedveil.runtimes.certificates import make_authority
 from fedveil.runtimes.child_processes import ChildProcesses
 from fedveil.runtimes.loopback import LoopbackKits, loopback_kits
 from fedveil.runtimes.nvflare import FlareTransport
+from fedveil.runtimes.tls_certificates import make_authority
 
 SUPPORT = Path(__file__).parent.parent / "support"
 NAMES = ("north", "south", "west")
@@ -278,6 +278,24 @@ def test_the_attacked_site_goes_on(attack: Any) -> None:
 def test_a_directory_that_is_no_kit_is_said(tmp_path: Path) -> None:
     with pytest.raises(FedveilError, match="not the directory of a coordinator"):
         FlareTransport(tmp_path)
+
+
+def test_nvflare_ends_with_its_parent_even_where_it_hangs(tmp_path: Path) -> None:
+    """Its client waits for ever where its certificate does not fit the authority's."""
+    kits = loopback_kits(tmp_path, ("north",))
+    (tmp_path / "other").mkdir()
+    make_authority(tmp_path / "other", "other")
+    other = (tmp_path / "other" / "authority.crt").read_bytes()
+    (kits.site("north") / "startup" / "rootCA.pem").write_bytes(other)
+    with ChildProcesses(tmp_path) as processes:
+        start(processes, kits, "north")
+        wait_for_text(kits.site("north") / "log.txt", "registered aux handler")
+        parent = processes.process_id("north")
+        (node,) = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    end = time.monotonic() + 30
+    while Path(f"/proc/{node}").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{node}").exists()
 
 
 def test_without_nvflare_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from nvflare.private.fed.utils.fed_utils import require_signed_jobs
 from nvflare.security.security import FLAuthorizer
 
 from fedveil.core.errors import FedveilError
-from fedveil.runtimes.certificates import authority_certificate, request_certificate, sign_site
 from fedveil.runtimes.loopback import LoopbackKits, loopback_kits
 from fedveil.runtimes.startup_kit import COURIERS, LARGEST_MESSAGE, Credentials, write_coordinator_kit, write_site_kit
+from fedveil.runtimes.tls_certificates import authority_certificate, request_certificate, sign_site
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,9 @@ from pathlib import Path
 from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.federation.coordinator_home import CoordinatorHome, read_table_of
-from fedveil.runtimes.certificates import (
+from fedveil.runtimes.invitation import Invitation
+from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit
+from fedveil.runtimes.tls_certificates import (
     COORDINATOR,
     authority_certificate,
     make_authority,
@@ -20,8 +22,6 @@ from fedveil.runtimes.certificates import (
     sign_coordinator,
     sign_site,
 )
-from fedveil.runtimes.invitation import Invitation
-from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit
 from fedveil.site.connection import REQUEST
 
 LOOPBACK = ("localhost", "127.0.0.1")

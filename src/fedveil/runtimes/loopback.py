@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedveil.core.atomic import PRIVATE_FOLDER, make_folder
-from fedveil.runtimes.certificates import (
+from fedveil.runtimes.child_processes import free_port
+from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit, write_site_kit
+from fedveil.runtimes.tls_certificates import (
     COORDINATOR,
     authority_certificate,
     make_authority,
@@ -17,8 +19,6 @@ from fedveil.runtimes.certificates import (
     sign_coordinator,
     sign_site,
 )
-from fedveil.runtimes.child_processes import free_port
-from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit, write_site_kit
 
 _HOSTS = ("localhost", "127.0.0.1")
 

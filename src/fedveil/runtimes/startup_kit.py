@@ -14,7 +14,7 @@ from typing import Any
 
 from fedveil.core.atomic import PRIVATE_FOLDER, make_folder, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.runtimes.certificates import COORDINATOR, certificate_name, check_certificate, check_site_name
+from fedveil.runtimes.tls_certificates import COORDINATOR, certificate_name, check_certificate, check_site_name
 
 LARGEST_MESSAGE = 256 * 2**20
 """Bytes. What is larger is refused before memory is taken for it."""

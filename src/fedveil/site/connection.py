@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.runtimes.certificates import check_certificate, check_site_name, request_certificate
 from fedveil.runtimes.invitation import Invitation
 from fedveil.runtimes.startup_kit import Credentials, write_site_kit
+from fedveil.runtimes.tls_certificates import check_certificate, check_site_name, request_certificate
 from fedveil.site.home import SiteHome
 
 REQUEST = "certificate_request"

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedveil.core.errors import FedveilError
-from fedveil.runtimes.certificates import (
+from fedveil.runtimes.tls_certificates import (
     COORDINATOR,
     authority_certificate,
     check_certificate,
