@@ -251,3 +251,12 @@ def test_weights_by_records_beside_noise_that_hides_a_client_are_refused(place: 
     with pytest.raises(FedveilError, match=r"^aggregate.weights: "):
         Method(aggregate=weighted, **noise)
     Method(aggregate=weighted, example=Gaussian(clip=Clip(Constant(1.0)), sigma=1.0))
+
+
+def test_sums_in_which_clients_count_differently_are_not_plain_sums() -> None:
+    """Else a cohort's noises would be counted together as if all had the same size."""
+    method = replace(named("fed-cdp-calibrated"), cohort=FixedSize(3), aggregate=Aggregation())
+    assert method.examples_add_up((100, 100))
+    weighted = replace(method, aggregate=Aggregation(weights="records"))
+    assert not weighted.examples_add_up((100, 100))
+    assert not weighted.counts_on_full_cohorts

@@ -151,6 +151,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_tests(wheel: Path) -> 
         inside = {name for name in archive.namelist() if not name.startswith(f"{DIST_INFO}/")}
     assert inside == sources
     data = {"fedveil/py.typed", "fedveil/papers/papers.toml", "fedveil/models/strokes.safetensors"}
+    data |= {"fedveil/models/scenes.safetensors"}
     assert data <= inside
     assert not [name for name in inside if {"tests", "conftest.py"} & set(name.split("/")) or "/test_" in name]
 

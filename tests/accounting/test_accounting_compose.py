@@ -262,3 +262,18 @@ def test_epsilon_of_noise_beyond_measure_is_no_smaller_than_the_truth(noise: flo
         mean, epsilon = 1 / mpmath.mpf(noise), mpmath.mpf(gaussian_epsilon(noise, delta))
         upper, lower = mean / 2 - epsilon / mean, -mean / 2 - epsilon / mean
         assert mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower) <= delta
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.3, 1.0, 1.9946, 7.7, 100.0])
+@pytest.mark.parametrize("delta", [0.1, 1e-5, 1e-12, 1e-40])
+def test_epsilon_of_a_gaussian_is_exact_and_rounded_up(noise: float, delta: float) -> None:
+    with mpmath.workdps(80):
+        mean = 1 / mpmath.mpf(noise)
+
+        def excess(epsilon: float) -> mpmath.mpf:
+            upper, lower = mean / 2 - epsilon / mean, -mean / 2 - epsilon / mean
+            return mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower) - delta
+
+        epsilon = gaussian_epsilon(noise, delta)
+        assert excess(mpmath.mpf(epsilon)) <= 0
+        assert epsilon < 1e-11 or excess(mpmath.mpf(epsilon) * (1 - mpmath.mpf("3e-10")) - 2e-12) > 0

@@ -94,7 +94,7 @@ def test_a_finished_run_has_everything_on_its_page(call: Any, tmp_path: Path) ->
         "fed-cdp on cancer",
         "All 4 rounds were trained.",
         "12 clients with 20 records each",
-        "record × client, server, released",
+        "record × client, server",
         "Accuracy over rounds",
         "ε over rounds",
         "Size of the updates",
@@ -427,15 +427,15 @@ def test_for_release_states_what_was_spent_where_repeated_rounds_cost_more_than_
 
 
 def test_for_release_compares_what_was_spent_under_the_relation_of_the_promise(tmp_path: Path) -> None:
-    """Two noises, each with a relation of its own: repeated rounds cost one of them only, so the other is better."""
+    """Two noises, each with a relation of its own: repeated rounds cost one of them more, so the other is better."""
     cell = (Unit.RECORD, View.RELEASED)
     settings = {
         "data": {"name": "cancer", "clients": 40, "records": 5, "partition": "random"},
         "cohort": {"kind": "fixed", "size": 6},
         "batch": "all",
         "local": {"steps": 1},
-        "example": {"clip": {"bound": 1.0}, "sigma": 14.0},
-        "upload": {"clip": {"bound": 1.0}, "sigma": 2.2, "unit": "client"},
+        "example": {"clip": {"bound": 1.0}, "sigma": 10.0},
+        "upload": {"clip": {"bound": 1.0}, "sigma": 3.0, "unit": "client"},
         "stop": {"rounds": 30},
     }
     with pytest.raises(KeyboardInterrupt):
@@ -452,7 +452,7 @@ def test_for_release_compares_what_was_spent_under_the_relation_of_the_promise(t
     (stated,) = [each for each in released.promised or () if (each.unit, each.view) == cell]
     promise, spent = found.promised.of(*cell), found.spent.of(*cell)
     assert (promise.relation, spent.relation) == (Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE)
-    assert spent.epsilon < promise.epsilon < stated.epsilon
+    assert promise.epsilon < spent.epsilon < stated.epsilon
     assert stated.relation is Relation.REPLACE_ONE
     assert stated.epsilon == found.spent.under(Relation.REPLACE_ONE, *cell).epsilon
 

@@ -137,7 +137,7 @@ def test_tokens_need_a_network_of_ones_own() -> None:
 
 def test_clients_join_by_coins_as_far_as_that_is_free() -> None:
     facts = replace(PICTURES, budget=CLIENTS)
-    assert chosen("private-clients", facts)["cohort"] == {"kind": "poisson", "rate": 0.1}  # at least 100 of them
+    assert chosen("private-clients", facts)["cohort"] == {"kind": "poisson", "rate": 0.4}  # at least 400 of them
     looser = chosen("private-clients", replace(facts, budget=replace(CLIENTS, epsilon=8.0)))["cohort"]
     assert 0.5 < looser["rate"] < 0.7
     few = chosen("private-clients", replace(facts, records=(500,) * 80))["cohort"]

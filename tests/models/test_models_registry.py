@@ -44,6 +44,7 @@ COUNTS = [
     ),
     ("geyer-mlp", MNIST, 10, {}, 784 * 600 + 600 * 100 + 100 * 10),
     ("scattering", MNIST, 10, {"outputs": 50}, 50 * 10 + 10),
+    ("linear", (5,), 3, {}, 6 * 3),
     ("scattering", CIFAR, 10, {}, ((3 + 2 * 8) * 49 + 64 * 9) * 10 + 10),
 ]
 

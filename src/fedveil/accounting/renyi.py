@@ -1,6 +1,7 @@
 """Rényi differential privacy by dp_accounting: secondary values, and the certificate where no PLD can be had.
 
-Every value here is an upper bound: orders that did not converge, or came out negative, count as ∞.
+Every value here is an upper bound: orders that did not converge, or came out negative, count as ∞. The library is
+imported when it is needed, which it seldom is: it takes longer to load than a certificate takes to check.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import dp_accounting
 import numpy as np
 import numpy.typing as npt
-from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
 from fedveil.accounting.events import Step
+
+if TYPE_CHECKING:
+    import dp_accounting
 
 Orders = npt.NDArray[np.float64]
 
@@ -55,6 +58,8 @@ def _step_divergences(step: Step) -> tuple[float, ...]:
     if step.kind == "gaussian":
         return tuple(plain)
     if step.kind == "without-replacement":
+        import dp_accounting
+
         # Replace-one with z relative to 2S. The event takes the ratio of its two sizes and nothing else.
         event = dp_accounting.SampledWithoutReplacementDpEvent(
             1.0, step.rate, dp_accounting.GaussianDpEvent(step.noise_multiplier)
@@ -77,6 +82,8 @@ def _step_divergences(step: Step) -> tuple[float, ...]:
 
 
 def _poisson(rate: float, noise_multiplier: float) -> Orders:
+    import dp_accounting
+
     gaussian = dp_accounting.GaussianDpEvent(noise_multiplier)
     sampled = _divergences(
         dp_accounting.PoissonSampledDpEvent(rate, gaussian), dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
@@ -86,6 +93,8 @@ def _poisson(rate: float, noise_multiplier: float) -> Orders:
 
 def _divergences(event: dp_accounting.DpEvent, relation: dp_accounting.NeighboringRelation) -> Orders:
     """With very little noise the series for fractional orders takes minutes, so only whole orders are computed."""
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
     noise = event.event.noise_multiplier
     wanted = (np.round(ORDERS) == ORDERS) | (noise >= LITTLE_NOISE)
     wanted &= noise >= LEAST_NOISE
@@ -134,6 +143,8 @@ def term_divergences(
 
 def epsilon_at(divergences: Orders, delta: float) -> float:
     """The smallest ε over the orders at δ."""
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
     usable = np.isfinite(divergences)
     if not usable.any():
         return float("inf")
@@ -143,6 +154,8 @@ def epsilon_at(divergences: Orders, delta: float) -> float:
 
 def delta_at(divergences: Orders, epsilon: float) -> float:
     """The smallest δ over the orders at ε."""
+    from dp_accounting.rdp import rdp_privacy_accountant as rdp
+
     usable = np.isfinite(divergences)
     if not usable.any():
         return 1.0

@@ -143,12 +143,14 @@ class Table:
         copies = self.context.copies
         if copies == 1:
             return cell
-        text, kind, together = f"records are copied: up to {copies} clients hold the same one", CaveatKind.COPIES, None
+        text, kind = f"records are copied: up to {copies} clients hold the same one", CaveatKind.COPIES
         if cell.unit is Unit.RECORD and cell.finite:
-            kind, together = CaveatKind.ONE_COPY, self._worst_under(cell.relation, cell.unit, cell.view, copies).epsilon
-            text = f"speaks of one client's copy; {text}, and for all copies together ε = {rounded_up(together)}"
+            every = self._worst_under(cell.relation, cell.unit, cell.view, copies)
+            cell = replace(cell, together=every.epsilon, risk_together=every.risk, composed_together=every.composed)
+            kind = CaveatKind.ONE_COPY
+            text = f"speaks of one client's copy; {text}, and for all copies together ε = {rounded_up(every.epsilon)}"
         caveats = [Caveat(kind, text) if caveat is NO_COPIES else caveat for caveat in cell.caveats]
-        return replace(cell, caveats=tuple(caveats), together=together)
+        return replace(cell, caveats=tuple(caveats))
 
     def _routes(
         self, exposure: Exposure, unit: Unit, view: View, copies: int = 1, relation: Relation | None = None
@@ -196,6 +198,7 @@ class Table:
                 ),
                 certified.reason,
                 _secondary(route, self.delta) if self.secondary else (),
+                composed=route.parts,
             )
             if best is None or guarantee.epsilon < best[0].epsilon:
                 best = guarantee, route if guarantee.finite else None

@@ -15,9 +15,11 @@ import click
 
 from fedveil.cli.attack import attack_command
 from fedveil.cli.audit import audit_command
+from fedveil.cli.certify import certify_command, countersign_command, key_command, verify_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.explain import explain_command
+from fedveil.cli.federation import federation_group
 from fedveil.cli.predict import predict_command
 from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.report import report_command
@@ -25,6 +27,7 @@ from fedveil.cli.reproduce import reproduce_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.cli.schema import schema_group
 from fedveil.cli.show import show_command
+from fedveil.cli.site import site_group
 from fedveil.cli.sweep import sweep_command
 from fedveil.core.errors import ArgumentError, FedveilError
 
@@ -49,9 +52,15 @@ for command in (
     attack_command,
     audit_command,
     report_command,
+    key_command,
+    certify_command,
+    countersign_command,
+    verify_command,
     methods_command,
     data_group,
     schema_group,
+    site_group,
+    federation_group,
 ):
     cli.add_command(command)
 

@@ -48,7 +48,7 @@ CLIENT_OUTPUT_NOISE, CLIENT_ROUNDS, LOCAL_STEPS = 2.0, 40, 5
 """For whole clients. Updates are clipped to a common length, so most of the noise is outgrown later."""
 FREE_SAMPLING = 0.2
 """Up to which μ²/(p²T) drawing clients by coins costs nothing: then log(1 + x) is still nearly x."""
-SMALLEST_COHORT, LARGEST_COHORT = 100, 1000
+SMALLEST_COHORT, LARGEST_COHORT = 400, 1000
 """Expected clients of a round: with fewer they differ too much, more take time and gain nothing."""
 OTHER_CLIENT_RATE = 0.1
 

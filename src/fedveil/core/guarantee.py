@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -55,6 +55,7 @@ class CaveatKind(StrEnum):
     OTHERS_NOISE = "others-noise"  # counts on the noise of other clients
     PLAIN_SUM = "plain-sum"  # counts on nothing but a plain sum of one step's gradients being seen
     FULL_COHORTS = "full-cohorts"  # counts on rounds with too few candidates not being run
+    ANSWERS = "answers"  # who answers in time is known, and must not depend on records
     GROUP = "group"  # a client hidden as the group of its records
     RENYI = "renyi"  # certified by Rényi divergences
 
@@ -67,6 +68,11 @@ class CaveatKind(StrEnum):
     def uncovered(self) -> bool:
         """Whether it names a use of private records that no noise covers: beside it `strict` promises nothing."""
         return self in _UNCOVERED
+
+    @property
+    def averages(self) -> bool:
+        """Whether an ε with such a caveat is a mean over who is drawn."""
+        return self in (CaveatKind.HIDDEN_DRAW, CaveatKind.MEAN_OF_DRAWS)
 
     @property
     def spoils(self) -> bool:
@@ -121,7 +127,9 @@ class Guarantee:
     `epsilon` is ∞ where nothing is promised, and `reason` then says why; for a finite one `reason` is empty.
     `accountant` names what certified it, `composition` says in words what was composed, `caveats` what it rests on.
     `together` is ε of all copies of a record, where several clients hold one and the cell speaks of one copy.
-    `risk` is what a finite ε leaves to an attacker.
+    `risk` is what a finite ε leaves to an attacker, `risk_together` the same for all copies. `composed` is what the
+    accountant composed, in its own types, and `composed_together` the same for all copies: from them alone ε can be
+    computed again. A guarantee that was read back from a file has none of these three.
     """
 
     unit: Unit
@@ -136,6 +144,9 @@ class Guarantee:
     secondary: tuple[Secondary, ...] = ()
     together: float | None = None
     risk: Risk | None = None
+    risk_together: Risk | None = field(default=None, compare=False, repr=False)
+    composed: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
+    composed_together: tuple[Any, ...] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.context import Context
+from fedveil.accounting.plan import replay
+from fedveil.accounting.table import Table
 from fedveil.config.spec import Spec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.ledger.ledger_errors import LedgerBusy, LedgerChanged, LedgerUnusable
 from fedveil.report.model.run_facts import RunState, Status
 from fedveil.runs.book import Book, opened_ledger, read_book
 from fedveil.runs.files import RunFiles
-from fedveil.runs.manifest import NO_CONTEXT, read_context
+from fedveil.runs.manifest import NO_CONTEXT, read_context, read_objective
+from fedveil.runs.result import has_diverged
 
 UNKNOWN = (
     "what was spent, and by whom, is not known, and what was promised is shown as spec and run.json say it, unchecked"
@@ -45,6 +48,24 @@ class Reading:
             return int(self.result["rounds"])
         saved = _checkpointed(self.files)
         return 1 + max((event["round"] for event in self.events), default=-1) if saved is None else saved
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the last loss that is known is beyond all bounds."""
+        losses = [event["loss"] for event in self.events if isinstance(event.get("loss"), int | float)]
+        return bool(losses) and has_diverged(losses[-1], read_objective(self.manifest.get("objective")))
+
+    @property
+    def accountable(self) -> Context | None:
+        """The context that the run began with; a promise computed from a changed spec was never made."""
+        return None if self.changed else self.context
+
+    def spent(self) -> Table | None:
+        """From the ledger; None before the first round, or where ledger or context can't be read."""
+        book, context = self.book, self.accountable
+        if book is None or context is None or not book.begun:
+            return None
+        return replay(context, book.charges, book.begun, attempts=book.attempts)
 
     @property
     def status(self) -> Status:

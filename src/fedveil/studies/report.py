@@ -34,9 +34,10 @@ from fedveil.runs.book import Book
 from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
-from fedveil.runs.manifest import read_objective
 from fedveil.runs.read import Reading, read_run
-from fedveil.runs.result import executed_cells, has_diverged
+from fedveil.runs.result import executed_cells
+from fedveil.studies.cell_risks import certificate_facts, risk_of_cell, sites_of
+from fedveil.studies.certificate_texts import trust_sentences, uncovered_sentences
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
 
@@ -105,9 +106,9 @@ def report(
 def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
     """Everything that the page says about one run."""
     spec, budget = read.spec, read.spec.privacy.budget
-    context = None if read.changed else read.context  # a promise computed from a changed spec was never made
+    context = read.accountable
     promise = None if context is None else plan(context)
-    table = _spent(read, context)
+    table = read.spent()
     attacks, failed = read_attacks(read.files)
     audits, failed_audits = read_audits(read.files)
     scores = _scores(read)
@@ -127,7 +128,7 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         status=read.status,
         delta=spec.privacy.delta,
         seeded=spec.seed is not None,
-        diverged=_diverged(read),
+        diverged=read.diverged,
         promised=None if promise is None else promise.guarantees,
         spent=_stored_cells(read) if table is None else table.guarantees,
         claims=() if context is None else claims(context),
@@ -148,7 +149,21 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         task=read_task(read.manifest.get("task")),
         scores=scores,
     )
-    return _for_release(run, read, promise, table) if release else run
+    shown = _for_release(run, read, promise, table) if release else run
+    return _with_risks(shown, read, promise if release or table is None else table, release=release)
+
+
+def _with_risks(run: Run, read: Reading, table: Table | None, *, release: bool) -> Run:
+    """The same with what its cells mean, who is relied on and what is not covered: from the cells that it shows."""
+    cells = run.guarantees or ()
+    return replace(
+        run,
+        risks=tuple(risk_of_cell(cell) for cell in cells),
+        sites=() if table is None else sites_of(table),
+        trust=trust_sentences(tuple(read.spec.method.mechanisms), cells),
+        not_covered=uncovered_sentences(cells),
+        certificate=certificate_facts(read.files.directory, release=release),
+    )
 
 
 def _check_releasable(
@@ -208,12 +223,6 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _diverged(read: Reading) -> bool:
-    """Whether the last loss that is known is beyond all bounds."""
-    losses = [event["loss"] for event in read.events if isinstance(event.get("loss"), int | float)]
-    return bool(losses) and has_diverged(losses[-1], read_objective(read.manifest.get("objective")))
-
-
 def _scores(read: Reading) -> Scores | None:
     """How good the last model is, as the run said at its end; older runs kept none."""
     stored = None if read.result is None else read.result.get("scores")
@@ -222,14 +231,6 @@ def _scores(read: Reading) -> Scores | None:
     except (KeyError, TypeError, ValueError):
         read.problems.append("result.json: how good the model is can't be read")
         return None
-
-
-def _spent(read: Reading, context: Context | None) -> Table | None:
-    """From the ledger; None before the first round, or where the ledger can't be read."""
-    book = read.book
-    if book is None or context is None or not book.begun:
-        return None
-    return replay(context, book.charges, book.begun, attempts=book.attempts)
 
 
 def _stored_cells(read: Reading) -> tuple[Guarantee, ...] | None:

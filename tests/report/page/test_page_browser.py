@@ -26,6 +26,18 @@ SMALL = """[...document.querySelectorAll('svg.chart text:not(.up), td, th, p, li
     return parseFloat(getComputedStyle(text).fontSize) * scale < 10;
 }).map(text => text.textContent)"""
 
+OVERLAPPING = """[...document.querySelectorAll('svg.chart')].flatMap(chart => {
+    const boxes = [...chart.querySelectorAll('text')].filter(text => getComputedStyle(text).display !== 'none')
+        .map(text => [text.textContent, text.getBoundingClientRect()]);
+    return boxes.flatMap(([one, a], place) => boxes.slice(place + 1).filter(([_, b]) =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+        Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1).map(([two, _]) => `${one} / ${two}`));
+})"""
+
+SPILT = """[...document.querySelectorAll('td, th, dd, dt')].filter(cell => cell.clientWidth > 1 &&
+    cell.scrollWidth > cell.clientWidth + 1 && getComputedStyle(cell).position !== 'absolute')
+    .map(cell => cell.textContent.slice(0, 60))"""
+
 UNNAMED = """[...document.querySelectorAll('svg[role=img], table, nav')].filter(element =>
     !(element.getAttribute('aria-label') || element.querySelector('caption'))).length"""
 
@@ -56,6 +68,8 @@ def test_no_request_no_complaint_and_no_sideways_scrolling_on_any_screen(tmp_pat
                     ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
                     assert ground == ("rgb(16, 21, 27)" if dark else "rgb(246, 247, 249)")
                     assert tab.evaluate(SMALL) == []
+                    assert tab.evaluate(OVERLAPPING) == [], (file.name, width)
+                    assert tab.evaluate(SPILT) == [], (file.name, width)
             assert tab.evaluate(UNNAMED) == 0
         asked = {address.split(";")[0] for address in tab.requests}
         assert asked <= {"data:image/png", *(file.as_uri() for file in (*files.values(), released))}
@@ -63,6 +77,30 @@ def test_no_request_no_complaint_and_no_sideways_scrolling_on_any_screen(tmp_pat
         picture = tmp_path / "page.png"
         tab.picture(picture)
         assert picture.stat().st_size > 10_000
+
+
+def test_the_verdict_is_on_the_first_screen_of_a_desk_and_of_a_phone(tmp_path: Path) -> None:
+    file = tmp_path / "one.html"
+    file.write_text(page_html([make_run()], Options(), made="today", version="0.1.0"), encoding="utf-8")
+    with browser(tmp_path / "profile") as tab:
+        for width, height in ((1280, 800), (390, 844)):
+            tab.visit(file, width=width, height=height)
+            assert tab.evaluate("document.querySelector('.verdict').getBoundingClientRect().bottom") < height
+        tab.visit(file, width=1280, height=800)
+        assert tab.evaluate("document.querySelector('.brief').getBoundingClientRect().bottom") < 800
+
+
+def test_printed_it_is_black_on_white_and_nothing_is_cut_off(tmp_path: Path) -> None:
+    file = tmp_path / "one.html"
+    file.write_text(page_html([make_run()], Options(), made="today", version="0.1.0"), encoding="utf-8")
+    with browser(tmp_path / "profile") as tab:
+        tab.visit(file, width=680, dark=True)  # as wide as paper is between its margins
+        tab.call("Emulation.setEmulatedMedia", media="print")
+        assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert tab.evaluate("getComputedStyle(document.body).color") == "rgb(26, 33, 41)"
+        assert tab.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 680
+        assert tab.evaluate(SPILT) == []
 
 
 def test_what_a_page_would_load_or_complain_of_is_seen(tmp_path: Path) -> None:

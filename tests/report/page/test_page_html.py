@@ -12,8 +12,20 @@ from page_facts import Page, audit, audit_check, audit_power, claim, guarantee, 
 from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind, Relation
 from fedveil.core.rounding import rounded_down
 from fedveil.core.types import Unit, View
-from fedveil.report.model.run_facts import ENDED_EARLY, Clients, EpsilonLine, Options, Run, Status
-from fedveil.report.page.guarantee_sentences import odds, odds_words, promise_sentences
+from fedveil.report.model.published_deployments import published_deployments
+from fedveil.report.model.run_facts import (
+    ENDED_EARLY,
+    CertificateFacts,
+    Clients,
+    EpsilonLine,
+    Options,
+    Run,
+    SiteFacts,
+    Status,
+)
+from fedveil.report.model.verdict_sentence import CellRisk, times_in_hundred
+from fedveil.report.page.first_screen import page_verdict
+from fedveil.report.page.guarantee_sentences import guess_words, odds, promise_sentences
 from fedveil.report.page.html_page import POLICY, page_html
 from fedveil.report.page.stylesheet import DARK, LIGHT, READ_ON, stylesheet
 
@@ -43,7 +55,7 @@ def test_colours_are_those_of_the_palettes_alone() -> None:
     rules = stylesheet()
     for colour in (*LIGHT.values(), *DARK.values()):
         rules = rules.replace(colour, "")
-    assert "#" not in rules.replace("#fff;font-size:11pt", "")  # paper is white
+    assert "#" not in rules
 
 
 def test_what_was_only_promised_is_not_called_spent() -> None:
@@ -221,15 +233,15 @@ def test_a_record_is_called_reconstructed_below_the_threshold_alone(rmse: float,
 @pytest.mark.parametrize("state", ["unfinished", "running"])
 def test_an_unfinished_run_is_called_unfinished_first(state: str) -> None:
     text = Page(shown(make_run(status=Status(state, 3, 8, 4)))).text
-    assert text.index("unfinished") < text.index("In short")
+    assert text.index("unfinished") < text.index("The verdict")
     assert "3 of 8 rounds" in text
     assert ("was begun and paid for" in text) == (state == "unfinished")
 
 
 def test_a_seeded_run_is_called_not_private_first() -> None:
     text = Page(shown(make_run(seeded=True))).text
-    assert text.index("not private: seeded") < text.index("In short")
-    assert text.index("take any noise off") < text.index("In short")
+    assert text.index("not private: seeded") < text.index("The verdict")
+    assert text.index("take any noise off") < text.index("The verdict")
 
 
 @pytest.mark.parametrize("caveat", [SEEDED, LEAKED])
@@ -245,27 +257,27 @@ def test_a_number_that_does_not_hold_is_never_put_into_odds(caveat: Caveat) -> N
 
 def test_a_bound_read_from_the_data_is_called_not_private() -> None:
     text = Page(shown(make_run(spent=guarantees(1.5, math.inf, LEAKED)))).text
-    assert text.index("not private as it stands") < text.index("In short")
-    assert text.index(LEAKED.text) < text.index("In short")
+    assert text.index("not private as it stands") < text.index("The verdict")
+    assert text.index(LEAKED.text) < text.index("The verdict")
 
 
 def test_copies_of_a_record_are_said_beside_the_short_table() -> None:
     caveat = Caveat(CaveatKind.ONE_COPY, "speaks of one client's copy; up to 9 clients hold the same one")
     text = Page(shown(make_run(spent=guarantees(1.5, math.inf, caveat)))).text
-    assert "up to 9 clients hold the same one" in text[text.index("In short") : text.index("All of it rests on")]
+    assert "up to 9 clients hold the same one" in text[text.index("The verdict") : text.index("All of it rests on")]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CaveatKind if kind.uncovered])
 def test_what_no_noise_covers_is_said_beside_the_short_table(kind: CaveatKind) -> None:
     caveat = Caveat(kind, "features are scaled by the means of all records")
     text = Page(shown(make_run(spent=guarantees(1.5, math.inf, caveat)), release=True)).text
-    assert "Features are scaled by the means" in text[text.index("In short") : text.index("All of it rests on")]
+    assert "Features are scaled by the means" in text[text.index("The verdict") : text.index("All of it rests on")]
 
 
 def test_a_broken_audit_is_said_before_any_number() -> None:
     broken = audit(verdict="contradicted", refuted={"delta": 1e-5, "epsilon_lower": 3.0, "epsilon_verified": 1.5})
     text = Page(shown(make_run(audits=(broken,)))).text
-    assert text.index("An audit broke the promise") < text.index("In short")
+    assert text.index("An audit broke the promise") < text.index("The verdict")
     assert "BROKEN" in text
 
 
@@ -320,7 +332,7 @@ def test_whatever_is_missing_there_is_a_page(changes: dict[str, Any]) -> None:
 
 def test_several_runs_begin_with_a_table_of_all() -> None:
     read = Page(shown(make_run(name="first"), make_run(name="second", seeded=True)))
-    start = read.text[: read.text.index("In short")]
+    start = read.text[: read.text.index("The verdict")]
     assert "first" in start
     assert "second" in start
     assert "not private: seeded" in start
@@ -349,8 +361,8 @@ def test_odds_are_those_of_the_best_guess() -> None:
     assert odds(float("inf"), 1e-5) == 1.0
     assert odds(1.0, 0.0) == pytest.approx(0.7310586)
     assert odds(0.0, 0.5) == 0.75
-    assert odds_words(1.0, 0.0) == "a guess is right at most 73.2 % of the time"  # rounded up
-    assert "no useful protection" in odds_words(20.0, 1e-5)
+    assert guess_words(odds(1.0, 0.0)) == "a guess is right at most 73.2 times in 100"  # rounded up
+    assert "no useful protection" in guess_words(odds(20.0, 1e-5))
 
 
 def test_a_run_that_ended_early_says_why() -> None:
@@ -361,7 +373,7 @@ def test_a_run_that_ended_early_says_why() -> None:
 def test_an_audit_whose_check_contradicts_broke_the_promise() -> None:
     half = audit(verdict="contradicted", checks=[audit_check(measured=0.5, chance=1e-9)])
     text = Page(shown(make_run(audits=(half,)))).text
-    assert text.index("An audit broke the promise") < text.index("In short")
+    assert text.index("An audit broke the promise") < text.index("The verdict")
     assert (
         "BROKEN: the noise is not what is declared (its size is 0.500 of it over all coordinates); do not rely" in text
     )
@@ -374,3 +386,95 @@ def test_an_inconclusive_audit_is_framed_as_a_warning_and_called_so() -> None:
     assert "record × server: inconclusive" in text
     assert "An audit broke the promise" not in text
     assert "consistent with the promise" not in text
+
+
+# The first screen
+
+
+def test_the_page_begins_with_a_verdict_from_the_trade_off() -> None:
+    risks = tuple(CellRisk(unit, view, Relation.ADD_OR_REMOVE, 0.5988) for unit in Unit for view in View)
+    text = Page(shown(make_run(risks=risks))).text
+    assert (
+        "Whoever sees everything the server saw guesses right at most 59.9 times in 100 whether one person's record was"
+        " used; a coin is right 50 times."
+    ) in text
+    assert text.index("The verdict") < text.index("Who is protected from whom") < text.index("What is guaranteed")
+
+
+def test_a_verdict_speaks_of_the_strongest_who_is_kept_from_something() -> None:
+    spent = tuple(
+        guarantee(unit, view, 1.0 if view is View.RELEASED and unit is Unit.RECORD else math.inf)
+        for unit in Unit
+        for view in View
+    )
+    verdict = page_verdict(make_run(spent=spent))
+    assert verdict.startswith("Whoever sees every published model guesses right at most 73.2 times")
+    assert verdict.endswith("against the server and its operator nothing useful is promised.")
+    assert page_verdict(make_run(spent=guarantees(math.inf))).startswith("Nothing useful is promised")
+    assert page_verdict(make_run(spent=guarantees(50.0))).startswith("Nothing useful is promised")
+
+
+@pytest.mark.parametrize(
+    ("changes", "start"),
+    [
+        ({"seeded": True}, "Not private: the noise came from a fixed seed"),
+        ({"spent": guarantees(1.5, math.inf, LEAKED)}, "Not private: "),
+        ({"status": Status("unfinished", 3, 8, 4)}, "Unfinished: whoever sees everything the server saw"),
+        ({"diverged": True}, "Diverged: whoever sees everything the server saw"),
+        ({"promised": None, "spent": None}, "No verdict"),
+    ],
+)
+def test_a_verdict_says_first_what_is_wrong(changes: dict[str, Any], start: str) -> None:
+    assert page_verdict(make_run(**changes)).startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("share", "answer"), [(0.6, "Yes, kept from it"), (0.8, "Partly"), (0.95, "Hardly"), (0.9995, "No, not kept")]
+)
+def test_each_adversary_has_an_answer_in_a_word(share: float, answer: str) -> None:
+    risks = tuple(CellRisk(unit, view, Relation.ADD_OR_REMOVE, share) for unit in Unit for view in View)
+    table = Page(shown(make_run(spent=guarantees(1.5, 1.5), risks=risks))).text.partition("Who finds out what")[2]
+    assert table.partition("A guess is right at most so many")[0].count(answer) == 2 * len(View)
+
+
+def test_sites_stand_by_name_with_their_own_numbers() -> None:
+    risks = tuple(CellRisk(Unit.RECORD, view, Relation.ADD_OR_REMOVE, 0.61) for view in (View.SERVER, View.RELEASED))
+    sites = (SiteFacts("Kantonsspital", 199, risks, (1.0, 1.0)),)
+    text = Page(shown(make_run(sites=sites))).text
+    assert "Kantonsspital" in text
+    assert "at most 61.0 (ε = 1)" in text
+    assert "Sites by name" not in Page(shown(make_run())).text
+
+
+def test_a_share_is_rounded_up_and_never_to_certainty() -> None:
+    assert times_in_hundred(0.59871) == "59.9"
+    assert times_in_hundred(0.5) == "50.0"
+    assert times_in_hundred(0.99999) == "99.9…"
+
+
+# Where it stands, and the file
+
+
+def test_an_epsilon_stands_among_published_ones_with_their_sources() -> None:
+    text = Page(shown(make_run())).text
+    assert "OpenDP registry" in text
+    assert "This training: fed-cdp on cancer" in text
+    known = published_deployments()
+    assert len(known.entries) >= 20
+    assert all(entry.by and entry.unit and entry.address for entry in known.entries)
+    assert known.smaller(0.0) == 0
+    assert known.smaller(1e9) == len(known.entries)
+
+
+def test_every_question_of_the_file_leads_to_a_section_that_is_there() -> None:
+    read = Page(shown(make_run()))
+    assert "NIST SP 800-226" in read.text
+    assert "(d) Measures against them" in read.text
+    assert "Place and date" in read.text
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_certificate_is_shown_where_it_is_signed(sound: bool) -> None:
+    html = shown(make_run(certificate=CertificateFacts(sound, "what the check said")))
+    assert "what the check said" in html
+    assert ('class="callout good" role="note"><p class="callout-title">Signed certificate' in html) == sound

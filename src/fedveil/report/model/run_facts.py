@@ -10,6 +10,7 @@ from fedveil.core.guarantee import Claim, Guarantee
 from fedveil.core.scores import FIGURES, Scores
 from fedveil.core.tasks import Task
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts
+from fedveil.report.model.verdict_sentence import CellRisk
 
 ENDED_EARLY = "nobody could take part any more (a limit or a budget)"
 """Why a run ended before its last round."""
@@ -63,6 +64,24 @@ class EpsilonLine:
 
 
 @dataclass(frozen=True)
+class CertificateFacts:
+    """What the check of a run's signed certificate said, and whether it can be relied on."""
+
+    sound: bool
+    said: str
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """One site by name: how many records it holds, and its own cells of one record, where they are known."""
+
+    name: str
+    records: int
+    risks: tuple[CellRisk, ...]
+    epsilons: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Run:
     """Everything that a report says about one run."""
 
@@ -95,6 +114,11 @@ class Run:
     spec: str
     command: str
     environment: Mapping[str, str] = field(default_factory=dict)  # when it began, on what, with which versions
+    risks: tuple[CellRisk, ...] = ()  # of the cells in `guarantees`, where their compositions are known
+    sites: tuple[SiteFacts, ...] = ()
+    trust: tuple[str, ...] = ()  # whom the guarantees rely on, and for what
+    not_covered: tuple[str, ...] = ()
+    certificate: CertificateFacts | None = None
     task: Task | None = None  # older runs did not write it down
     scores: Scores | None = None  # of the last model, where the run is finished
 

@@ -1,4 +1,4 @@
-"""The first screen of a run: what was trained, on whose data, how far it came, and what is promised to whom."""
+"""The first screen of a run: a verdict in one sentence, then who is protected from whom, in words and numbers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ from fedveil.core.types import Unit, View
 from fedveil.core.verdicts import Verdict
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
+from fedveil.report.model.verdict_sentence import USELESS, CellRisk, times_in_hundred, verdict_sentence
+from fedveil.report.page.explained_words import explained
 from fedveil.report.page.guarantee_sentences import (
-    OF_WHAT,
     copies_words,
     guarantee_of,
+    guess_share,
+    guess_words,
     meaning,
     not_private,
     not_private_badge,
     nothing_promised,
-    odds,
-    promise_sentences,
     status_words,
     uncovered_words,
-    worthless,
 )
 from fedveil.report.page.markup import Markup, bullet_list, callout, join, paragraph, table, tag
 from fedveil.report.page.quality_section import main_fact, quality_warning
+
+ASKED = {Unit.RECORD: "… about one person's record?", Unit.CLIENT: "… about one whole client?"}
+"""The columns of the short table; its rows are who wants to find something out."""
+
+DEGREES = ((0.75, "good", "Yes, kept from it"), (0.9, "note", "Partly"), (USELESS, "warn", "Hardly"))
+"""Up to which share of right guesses somebody counts as kept from finding out, and what that is called."""
+
+NOT_KEPT = ("bad", "No, not kept from it")
 
 
 def badges(run: Run) -> Markup:
@@ -72,31 +80,84 @@ def _broken(run: Run) -> bool:
     return any(audit.verdict is Verdict.CONTRADICTED for audit in run.audits)
 
 
-def first_screen(run: Run, options: Options) -> Markup:
-    """The facts at a glance and the table of guarantees in its shortest form."""
-    _, sentence = status_words(run.status)
-    parameters = f"{run.model}, {run.parameters:,} parameters" if run.parameters is not None else run.model
+def page_verdict(run: Run) -> str:
+    """The sentence for the cells that the page shows."""
+    if run.guarantees is None:
+        return "No verdict: what this training promises or has spent is not known."
+    known = {(risk.unit, risk.view): risk for risk in run.risks if risk.right_guess is not None}
+    cells = [known.get((cell.unit, cell.view), _from_epsilon(cell)) for cell in run.guarantees]
+    void = None
+    if _broken(run):
+        void = "an audit broke the promise"
+    elif run.seeded:
+        void = "the noise came from a fixed seed and can be taken off again"
+    elif not_private(run):
+        void = not_private(run)[0].rstrip(".")
+    states = ["Unfinished"] * (run.status.state != "finished") + ["Diverged"] * run.diverged
+    return verdict_sentence(cells, not_private=void, state=" and ".join(states) or None)
+
+
+def _from_epsilon(cell: Guarantee) -> CellRisk:
+    """Where no composition is known: a guarantee that an older version kept."""
+    share = guess_share(cell) if cell.finite else None
+    return CellRisk(cell.unit, cell.view, cell.relation, share, void=cell.void is not None)
+
+
+def verdict_section(run: Run) -> Markup:
+    """The verdict, and four sentences that a reader without any knowledge of the field needs with it."""
+    return join([paragraph(page_verdict(run), class_="verdict"), bullet_list(_beside_the_verdict(run), class_="brief")])
+
+
+def _beside_the_verdict(run: Run) -> list[str]:
+    model = f"{run.model}, {run.parameters:,} parameters" if run.parameters is not None else run.model
     figure, value = main_fact(run)
-    measured = f"on {run.validation:,} validation records" if run.validation is not None else "on validation records"
-    last = "" if run.status.state == "finished" else ", so far"
-    facts = [
-        ("What was trained", run.method, f"{' '.join(run.clips)} After: {run.paper}. Model: {parameters}."),
-        ("On whose data", run.data, ". ".join(filter(None, (run.data_words.rstrip("?."), run.clients_words)))),
-        ("How far it came", f"{run.status.published} of {run.status.planned} rounds", sentence),
-        (f"{figure[0].upper()}{figure[1:]}{last}", value, f"of the shared model, {measured}"),
+    trained = f"What was trained: a model ({model}) by {run.method} on {run.data}; {run.clients_words}."
+    return [
+        f"{trained} {status_words(run.status)[1]} Its {figure}: {value}.",
+        *_not_kept(run),
+        *_whole_client(run),
+        *([f"Not covered by any number here: {_few(run.not_covered)}"] if run.not_covered else []),
+        _tested(run),
     ]
-    cards = tag(
-        "dl",
-        *(
-            tag("div", tag("dt", title), tag("dd", value, tag("span", remark, class_="small")))
-            for title, value, remark in facts
-        ),
-        class_="facts",
-    )
-    return join([cards, _at_a_glance(run, options)])
 
 
-def _at_a_glance(run: Run, options: Options) -> Markup:
+def _not_kept(run: Run) -> list[str]:
+    cells = [guarantee_of(run.guarantees or (), Unit.RECORD, view) for view in View]
+    open_to = [
+        cell for cell in cells if cell is not None and (not cell.finite or guess_share(cell, run.risks) > USELESS)
+    ]
+    if not open_to or run.guarantees is None:
+        return []
+    who = "; ".join(f"{cell.view.adversary.who[0].lower()}{cell.view.adversary.who[1:]}" for cell in open_to)
+    return [f"Not kept from finding it out: {who}."]
+
+
+def _whole_client(run: Run) -> list[str]:
+    """The same question about everything that one client holds, to which the answer is often another."""
+    cell = guarantee_of(run.guarantees or (), Unit.CLIENT, View.SERVER)
+    if cell is None or cell.void is not None:
+        return []
+    share = guess_share(cell, run.risks)
+    often = "nothing is promised" if not cell.finite else guess_words(share)
+    return [f"Whether one whole client's records were used, against the server: {often}."]
+
+
+def _few(sentences: tuple[str, ...]) -> str:
+    shown = [f"{text[0].lower()}{text[1:].rstrip('.')}" for text in sentences[:3]]
+    return "; ".join(shown) + (f"; and {len(sentences) - 3} more, listed below." if len(sentences) > 3 else ".")
+
+
+def _tested(run: Run) -> str:
+    audits, attacks = len(run.audits), len(run.attacks)
+    if not audits and not attacks:
+        return "No audit or attack has tested it yet: it follows from a proof, and from receipts of what was executed."
+    parts = [f"{audits} audit{'s' * (audits != 1)}"] * bool(audits)
+    parts += [f"{attacks} attack{'s' * (attacks != 1)}"] * bool(attacks)
+    return f"Tested by {' and '.join(parts)}, besides the proof: see “Audits” and “Attacks” below."
+
+
+def who_section(run: Run, options: Options, name: str) -> Markup:
+    """Five adversaries, two questions, and for each an answer, how often a guess is right, and ε."""
     guarantees = run.guarantees
     if guarantees is None:
         return callout(
@@ -105,23 +166,30 @@ def _at_a_glance(run: Run, options: Options) -> Markup:
     rows = [
         [
             join([view.adversary.who, tag("span", view.adversary.sees, class_="who")]),
-            *(_glance(guarantee_of(guarantees, unit, view)) for unit in Unit),
+            *(_answer(guarantee_of(guarantees, unit, view), run) for unit in Unit),
         ]
         for view in View
     ]
-    copies = copies_words(guarantees)
-    uncovered = uncovered_words(guarantees)
+    copies, uncovered, words = copies_words(guarantees), uncovered_words(guarantees), f"{name}-words"
+    epsilon = explained("ε", "ε at δ", words)
+    hundred = explained("times in 100", "right at most … times in 100", words)
     return tag(
         "div",
         table(
-            f"What an adversary can find out, at δ = {delta_text(run.delta)}. ε bounds it: 0 is nothing, ∞ is no"
-            " protection.",
-            ["An adversary", *(f"… learns of {OF_WHAT[unit]}" for unit in Unit)],
+            f"Who finds out what, at most; at δ = {delta_text(run.delta)}",
+            ["Is this adversary kept from finding out …", *(ASKED[unit] for unit in Unit)],
             rows,
             class_="glance",
         ),
+        paragraph(
+            "A guess is right at most so many ",
+            hundred,
+            ": 50 is a coin, 100 is certainty. Up to 75 counts as yes, up to 90 as partly, up to 99.9 as hardly. ",
+            epsilon,
+            " is the same in the measure of the field: 0 is nothing, ∞ is no protection.",
+            class_="small muted",
+        ),
         paragraph(_promised_or_spent(run, options), class_="small muted"),
-        bullet_list(promise_sentences(guarantees)),
         callout("warn", "The same record is held by several clients", bullet_list(copies)) if copies else None,
         callout("warn", "Not covered by any ε", bullet_list(uncovered)) if uncovered else None,
     )
@@ -140,25 +208,49 @@ def _promised_or_spent(run: Run, options: Options) -> str:
     return "This is what is promised for the whole training; what was spent is not known."
 
 
-def _glance(guarantee: Guarantee | None) -> Markup:
-    """One ε with what it means for a guess; ∞ with the shortest word for it."""
+def _answer(guarantee: Guarantee | None, run: Run) -> Markup:
+    """Yes or no in a word, how often a guess is right, and ε; ∞ with the shortest word for it."""
     if guarantee is None:
         return tag("span", "not known", class_="muted")
-    if not guarantee.finite:
-        return join(
-            [
-                tag("span", "ε = ∞", class_="epsilon none"),
-                tag("span", tag("span", style="width:100%"), class_="meter full", aria_hidden="true"),
-                tag("span", "nothing is promised", class_="odds"),
-            ]
-        )
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    meter = "meter full" if guarantee.void is not None or worthless(epsilon, delta) else "meter"
-    share = max(0.0, 2 * odds(epsilon, delta) - 1) * 100
+    share = guess_share(guarantee, run.risks)
+    holds = guarantee.finite and guarantee.void is None
+    kind, word = NOT_KEPT
+    if holds:
+        kind, word = next(((kind, word) for most, kind, word in DEGREES if share <= most), NOT_KEPT)
+    filled = 100.0 if not holds else max(0.0, 2 * share - 1) * 100
+    meter = "meter" if holds and share <= USELESS else "meter full"
     return join(
         [
-            tag("span", f"ε = {epsilon_text(epsilon)}", class_="epsilon"),
-            tag("span", tag("span", style=f"width:{share:.0f}%"), class_=meter, aria_hidden="true"),
-            tag("span", meaning(guarantee), class_="odds"),
+            tag("span", word, class_=f"answer {kind}"),
+            tag("span", tag("span", style=f"width:{filled:.0f}%"), class_=meter, aria_hidden="true"),
+            tag(
+                "span", "nothing is promised" if not guarantee.finite else meaning(guarantee, run.risks), class_="odds"
+            ),
+            tag("span", f"ε = {epsilon_text(guarantee.epsilon)}", class_="epsilon" if holds else "epsilon none"),
         ]
     )
+
+
+def site_section(run: Run) -> Markup:
+    """Each site by its name, with its own numbers."""
+    rows = []
+    for site in run.sites:
+        cells = [
+            f"{_share_text(risk)} (ε = {epsilon_text(epsilon)})"
+            for risk, epsilon in zip(site.risks, site.epsilons, strict=True)
+        ]
+        rows.append([site.name, f"{site.records:,}", *cells])
+    headings = ["Site", "Records", "Server's guess, right in 100", "Anybody's guess, right in 100"]
+    return join(
+        [
+            paragraph(
+                "What can be found out about one record of each site, by whoever sees everything the server saw, and by"
+                " whoever sees every published model. A coin is right 50 times in 100."
+            ),
+            table("Sites by name", headings, rows, numbers=(1,), class_="stack"),
+        ]
+    )
+
+
+def _share_text(risk: CellRisk) -> str:
+    return "not bounded" if risk.right_guess is None else f"at most {times_in_hundred(risk.right_guess)}"

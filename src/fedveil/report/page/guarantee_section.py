@@ -7,23 +7,8 @@ from collections.abc import Sequence
 from fedveil.core.guarantee import Caveat, Guarantee
 from fedveil.report.model.number_texts import claimed_text, delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
-from fedveil.report.page.guarantee_sentences import guarantee_of, nothing_promised, shared_caveats
-from fedveil.report.page.markup import Markup, bullet_list, details, join, paragraph, table, tag
-
-GLOSSARY = (
-    ("record, client", "of what a guarantee speaks: one example of one client, or everything that one client holds"),
-    ("ε at δ", "whatever an adversary sees, its probability changes by at most a factor e^ε, up to δ"),
-    ("gradient, update", "what one record, or a client's whole round of training, would change in the model"),
-    ("clipping", "shortening such a change to a length of at most C, so that no one can change more"),
-    (
-        "add-or-remove, replace-one",
-        "with and without the record or client, or with another in its place; numbers of different kinds"
-        " cannot be compared",
-    ),
-    ("composition", "the mechanisms and how often they ran; z is the noise over what one unit can change"),
-    ("PLD, RDP", "how it was certified: privacy loss distributions, or Rényi divergences; both round against us"),
-    ("∞", "nothing is promised, for the reason given; never “not computed”"),
-)
+from fedveil.report.page.guarantee_sentences import guarantee_of, nothing_promised, promise_sentences, shared_caveats
+from fedveil.report.page.markup import Markup, bullet_list, join, paragraph, table, tag
 
 
 def guarantee_section(run: Run, options: Options) -> Markup:
@@ -39,10 +24,10 @@ def guarantee_section(run: Run, options: Options) -> Markup:
     title = f"{'Spent' if both else 'Guaranteed'} at δ = {delta_text(run.delta)}, worst case over clients"
     return join(
         [
+            bullet_list(promise_sentences(guarantees, run.risks)),
             table(title, headings, rows, class_="wide stack"),
             *([paragraph("All of it rests on:"), _caveat_list(shared)] if shared else []),
             _claims(run),
-            details("What the words mean", _glossary()),
         ]
     )
 
@@ -91,7 +76,3 @@ def _claims(run: Run) -> Markup:
         rows.append([claim.name, claimed_text(claim.epsilon), verified, claim.source, claim.difference])
     headings = ["Of what × against whom", "ε claimed", "ε verified", "Claimed by", "Why they differ"]
     return table("What the paper claims for the whole training, beside what holds", headings, rows, class_="wide stack")
-
-
-def _glossary() -> Markup:
-    return bullet_list([join([tag("strong", word), f": {explained}"]) for word, explained in GLOSSARY])

@@ -9,6 +9,7 @@ from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind, Guarantee
 from fedveil.core.types import Unit, View
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import ENDED_EARLY, Run, Status
+from fedveil.report.model.verdict_sentence import USELESS, CellRisk, times_in_hundred
 
 OF_WHAT: Mapping[Unit, str] = {Unit.RECORD: "one record of one client", Unit.CLIENT: "one whole client"}
 
@@ -23,24 +24,27 @@ def odds(epsilon: float, delta: float) -> float:
     return 1.0 if epsilon > 700 else min(1.0, 1 - (1 - delta) / (1 + math.exp(epsilon)))
 
 
-def worthless(epsilon: float, delta: float) -> bool:
-    """Whether a guess may be right more than 999 times in 1,000: a number, but no protection."""
-    return odds(epsilon, delta) > 0.999
+def guess_share(guarantee: Guarantee, risks: Sequence[CellRisk] = ()) -> float:
+    """How often a guess is right at most: from the trade-off where it is known, else from (ε, δ) alone."""
+    for risk in risks:
+        if (risk.unit, risk.view) == (guarantee.unit, guarantee.view) and risk.right_guess is not None:
+            return risk.right_guess
+    every = guarantee.epsilon if guarantee.together is None else guarantee.together  # a person has one record
+    return odds(every, guarantee.delta) if guarantee.finite else 1.0
 
 
-def odds_words(epsilon: float, delta: float) -> str:
+def guess_words(share: float) -> str:
     """Per hundred, rounded up."""
-    if worthless(epsilon, delta):
+    if share > USELESS:
         return "no useful protection: a guess may nearly always be right"
-    share = math.ceil(odds(epsilon, delta) * 1000 - 1e-9) / 10
-    return f"a guess is right at most {share:.1f} % of the time"
+    return f"a guess is right at most {times_in_hundred(share)} times in 100"
 
 
-def meaning(guarantee: Guarantee) -> str:
+def meaning(guarantee: Guarantee, risks: Sequence[CellRisk] = ()) -> str:
     """What a finite ε means for somebody who guesses; why it means nothing, where it does not hold as it stands."""
     if guarantee.caveat(CaveatKind.SEEDED) is not None:
         return SEEDED.text
-    return odds_words(guarantee.epsilon, guarantee.delta) if guarantee.void is None else _AS_IT_STANDS
+    return guess_words(guess_share(guarantee, risks)) if guarantee.void is None else _AS_IT_STANDS
 
 
 def guarantee_of(guarantees: Sequence[Guarantee], unit: Unit, view: View) -> Guarantee | None:
@@ -58,7 +62,7 @@ def shared_caveats(guarantees: Sequence[Guarantee]) -> list[Caveat]:
     return [caveat for caveat in known[0].caveats if all(caveat in guarantee.caveats for guarantee in known)]
 
 
-def promise_sentences(guarantees: Sequence[Guarantee]) -> list[str]:
+def promise_sentences(guarantees: Sequence[Guarantee], risks: Sequence[CellRisk] = ()) -> list[str]:
     """What is hidden from whom, one sentence per unit and kind of answer."""
     sentences = []
     for unit in Unit:
@@ -67,11 +71,11 @@ def promise_sentences(guarantees: Sequence[Guarantee]) -> list[str]:
             guarantee = guarantee_of(guarantees, unit, view)
             if guarantee is not None:
                 by_value.setdefault(epsilon_text(guarantee.epsilon), []).append(guarantee)
-        sentences += [_sentence(unit, value, alike) for value, alike in by_value.items()]
+        sentences += [_sentence(unit, value, alike, risks) for value, alike in by_value.items()]
     return sentences
 
 
-def _sentence(unit: Unit, value: str, alike: Sequence[Guarantee]) -> str:
+def _sentence(unit: Unit, value: str, alike: Sequence[Guarantee], risks: Sequence[CellRisk]) -> str:
     everyone = len(alike) == len(View)
     who = "anybody" if everyone else _enumerated([_lower(each.view.adversary.who) for each in alike])
     # Not whether a client took part: the server sees who sends, and an absent client may be missed.
@@ -80,13 +84,12 @@ def _sentence(unit: Unit, value: str, alike: Sequence[Guarantee]) -> str:
         reasons = list(dict.fromkeys(each.reason for each in alike))
         return f"Whether {asked}: nothing is promised against {who}, because {'; '.join(reasons)}."
     delta = alike[0].delta
-    epsilon = max(each.epsilon for each in alike)
-    worst = max(alike, key=lambda each: (each.void is not None, each.epsilon))
-    coin = "" if worst.void is not None or worthless(epsilon, delta) else " (a coin: 50 %)"
+    worst = max(alike, key=lambda each: (each.void is not None, guess_share(each, risks), each.epsilon))
+    coin = "" if worst.void is not None or guess_share(worst, risks) > USELESS else "; a coin is right 50 times"
     relations = dict.fromkeys(each.relation for each in alike)
     return (
         f"Whether {asked}: against {who}, ε = {value} at δ = {delta_text(delta)}"
-        f" ({' or '.join(relations)}); {meaning(worst)}{coin}."
+        f" ({' or '.join(relations)}); {meaning(worst, risks)}{coin}."
     )
 
 

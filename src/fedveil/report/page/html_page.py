@@ -9,12 +9,15 @@ from fedveil.core.types import Unit, View
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
 from fedveil.report.model.score_texts import measured_text
+from fedveil.report.page.assessment_sections import impact_section, nist_section, signature_section, uncovered_section
 from fedveil.report.page.evidence_sections import attack_section, audit_section
-from fedveil.report.page.first_screen import badges, first_screen, first_warnings
+from fedveil.report.page.explained_words import glossary
+from fedveil.report.page.first_screen import badges, first_warnings, site_section, verdict_section, who_section
 from fedveil.report.page.guarantee_section import guarantee_section
 from fedveil.report.page.guarantee_sentences import guarantee_of
 from fedveil.report.page.markup import Markup, bullet_list, callout, details, join, paragraph, table, tag
 from fedveil.report.page.quality_section import quality_section
+from fedveil.report.page.standing_section import standing_section
 from fedveil.report.page.stylesheet import stylesheet
 from fedveil.report.page.training_sections import participation_section, training_section
 
@@ -40,12 +43,11 @@ def page_html(runs: Sequence[Run], options: Options, *, made: str, version: str)
             tag("h1", title),
             badges(runs[0]) if single else None,
             paragraph(_subtitle(runs), class_="muted"),
-            _contents(runs),
+            None if single else _contents(runs),
         ),
         tag(
             "main",
-            _notice(options),
-            *([_run(runs[0], options, 2, "run1")] if single else _side_by_side(runs, options)),
+            *([_run(runs[0], options, 2, "run1", _notice(options))] if single else _side_by_side(runs, options)),
             id="report",
         ),
         tag("footer", paragraph(f"Made by fedveil {version}, {made}. This file loads nothing from anywhere.")),
@@ -90,27 +92,39 @@ def _notice(options: Options) -> Markup:
 
 
 def _sections(run: Run, options: Options, level: int, name: str) -> list[Section]:
+    """In the order of who reads them: whoever signs, whoever checks, whoever built it."""
+    sites: list[Section] = [("sites", "Sites by name", lambda: site_section(run))] if run.sites else []
     return [
+        ("who", "Who is protected from whom", lambda: who_section(run, options, name)),
+        *sites,
+        ("standing", "Where this ε stands", lambda: standing_section(run)),
+        ("uncovered", "What is not covered", lambda: uncovered_section(run)),
+        ("audits", "Audits: what an adversary could prove", lambda: audit_section(run, options)),
+        ("attacks", "Attacks: what could be stolen", lambda: attack_section(run, options, level + 1)),
         ("guarantees", "What is guaranteed", lambda: guarantee_section(run, options)),
         ("quality", "How good the model is", lambda: quality_section(run, options)),
         ("training", "How the training went", lambda: training_section(run, options, name)),
         ("clients", "Who took part, and what is left", lambda: participation_section(run, options, name)),
-        ("attacks", "Attacks: what could be stolen", lambda: attack_section(run, options, level + 1)),
-        ("audits", "Audits: what an adversary could prove", lambda: audit_section(run, options)),
         ("again", "How to reproduce it", lambda: _reproduce(run, options)),
+        ("nist", "The questions of NIST SP 800-226", lambda: nist_section(run, name)),
+        ("impact", "An impact assessment (GDPR, Art. 35)", lambda: impact_section(run, name)),
+        ("words", "What the words mean", glossary),
+        ("signature", "Signature", lambda: signature_section(run, options)),
     ]
 
 
-def _run(run: Run, options: Options, level: int, name: str) -> Markup:
-    """One run: its first screen, then its sections. `level` is that of their headings."""
+def _run(run: Run, options: Options, level: int, name: str, notice: Markup | None = None) -> Markup:
+    """One run: its first screen, what the page is for, then its sections. `level` is that of their headings."""
     parts = [
         first_warnings(run),
         tag(
             "section",
-            tag(f"h{level}", "In short", id=f"{name}-short"),
-            first_screen(run, options),
+            tag(f"h{level}", "The verdict", id=f"{name}-short"),
+            verdict_section(run),
             aria_labelledby=f"{name}-short",
         ),
+        None if notice is None else _contents([run]),
+        notice,
     ]
     for key, title, content in _sections(run, options, level, name):
         place = f"{name}-{key}"
@@ -119,7 +133,8 @@ def _run(run: Run, options: Options, level: int, name: str) -> Markup:
 
 
 def _side_by_side(runs: Sequence[Run], options: Options) -> list[Markup]:
-    sections = [tag("section", tag("h2", "Side by side", id="compare"), _compared(runs), aria_labelledby="compare")]
+    sections = [_notice(options)]
+    sections += [tag("section", tag("h2", "Side by side", id="compare"), _compared(runs), aria_labelledby="compare")]
     for number, run in enumerate(runs, 1):
         name = f"run{number}"
         title = tag("h2", f"{run.name}: {run.method} on {run.data}", id=name)

@@ -51,6 +51,7 @@ DARK: Mapping[str, str] = {
 READ_ON: tuple[tuple[str, str], ...] = (
     *((text, "ground") for text in ("text", "muted", "accent", "good", "warn", "bad")),
     *((text, "surface") for text in ("text", "muted", "accent", "good", "warn", "bad")),
+    ("note", "surface"),
     *((kind, f"{kind}-ground") for kind in ("good", "note", "warn", "bad")),
     *(("text", f"{kind}-ground") for kind in ("good", "note", "warn", "bad")),
     *((line, "surface") for line in ("one", "two", "three", "four", "five")),
@@ -93,6 +94,16 @@ a{color:var(--accent)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px;border-radius:3px}
 .kicker{color:var(--muted);font-size:.85rem;font-weight:600;letter-spacing:.06em;text-transform:uppercase;margin:0}
 .lead{font-size:1.1rem;max-width:46rem}
+.verdict{font-size:clamp(1.25rem,3.6vw,1.7rem);line-height:1.35;font-weight:650;letter-spacing:-.01em;max-width:52rem;
+ margin:.4rem 0 1rem;text-wrap:pretty}
+.brief{max-width:52rem}
+.answer{display:block;font-weight:700}
+.answer.good{color:var(--good)}.answer.note{color:var(--note)}.answer.warn{color:var(--warn)}.answer.bad{color:var(--bad)}
+abbr[title]{text-decoration:underline dotted;cursor:help}
+sup{line-height:0;font-size:.75em}sup a{text-decoration:none;padding:0 .15em}
+.signature{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,18rem),1fr));gap:1.4rem 2rem}
+.signature dt{color:var(--muted);font-size:.875rem}
+.signature dd{margin:0;border-bottom:1px solid var(--text);min-height:2.6rem}
 .muted{color:var(--muted)}
 .small{font-size:.875rem}
 .hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
@@ -126,14 +137,18 @@ td.number{white-space:nowrap}
 @media screen and (min-width:44rem){.wide th:first-child{min-width:10rem}.wide td:nth-last-child(-n+2){min-width:12rem}}
 .wide td ul{margin:0;padding-left:1rem}
 .who{display:block;font-weight:400;color:var(--muted);font-size:.875rem}
-.epsilon{font-size:1.15rem;font-weight:700;white-space:nowrap}
+.epsilon{font-weight:600;white-space:nowrap;font-size:.94rem}
+.wide .epsilon{font-size:1.15rem;font-weight:700}
 .epsilon.none{color:var(--bad)}
 .odds{display:block;font-size:.875rem;color:var(--muted);line-height:1.35}
 .meter{display:block;height:.4rem;border-radius:.2rem;background:var(--line);margin:.35rem 0 .25rem;max-width:9rem;
  overflow:hidden}
 .meter span{display:block;height:100%;background:var(--one)}
 .meter.full span{background:var(--bad)}
-@media screen and (min-width:44rem){.glance th,.glance td{width:34%}}
+@media screen and (min-width:44rem){.glance th,.glance td{width:34%}
+ .answers tbody th{width:22%}.answers td:nth-child(2){width:58%}
+ .sources tbody th{width:26%}.sources td:last-child{width:30%}}
+.sources td:last-child{overflow-wrap:anywhere;font-size:.875rem;color:var(--muted)}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem;margin:1rem 0}
 .charts figure,.charts .scroll{margin:0}
 .charts .scroll{align-self:start}
@@ -181,6 +196,13 @@ code{font:.9em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 @media screen and (max-width:34rem){figure{padding:.8rem}svg text{font-size:15.5px}svg .up{display:none}
  th,td{padding:.5rem .6rem}header,main,footer{padding-left:1rem;padding-right:1rem}
 }
-@media print{body{background:#fff;font-size:11pt}nav,.skip{display:none}figure,.callout,tr{break-inside:avoid}
- .scroll,pre{overflow:visible;max-height:none;white-space:pre-wrap}section.run{break-before:page}}
+@page{margin:16mm 15mm}
+@media print{html{font-size:13px}body{background:var(--surface);font-size:10pt}nav,.skip,sup,details{display:none}
+ header,main,footer{padding:0;max-width:none}h2,h3,h4,caption{break-after:avoid}h2{margin-top:1.8rem}
+ figure,.callout,tr,dl.signature{break-inside:avoid}p,li{orphans:3;widows:3}
+ th,td{padding:.4rem .6rem}.scroll{border:0;border-bottom:1px solid var(--line);border-radius:0}
+ .scroll,pre{overflow:visible;max-height:none}pre{white-space:pre-wrap;overflow-wrap:anywhere}
+ .answers tbody th{width:24%}.answers td:last-child,.answers thead th:last-child{display:none}
+ .sources td:last-child{width:30%}.meter{border:1px solid var(--line);print-color-adjust:exact}
+ abbr[title],a{color:inherit;text-decoration:none}section.run{break-before:page}}
 """
