@@ -290,6 +290,12 @@ def test_noises_of_one_step_add_up_only_where_nothing_but_their_sum_is_seen() ->
     unequal = replace(ONE_STEP, batch=FullBatch())
     assert released(unequal, Population((500,) * 999 + (400,)), Unit.RECORD).caveat(CaveatKind.PLAIN_SUM) is None
     assert released(unequal, THOUSAND, Unit.RECORD).caveat(CaveatKind.PLAIN_SUM) is not None
+    together = plan(replace(ONE_STEP, cohort=Everyone()), Population((500,) * 20), 1, delta=1e-5, excluding=True)
+    cell = together.of(Unit.RECORD, RELEASED)  # all take part always and have spent the same: none is left out alone
+    assert cell.caveat(CaveatKind.PLAIN_SUM) is not None
+    assert cell.caveat(CaveatKind.HIDDEN_DRAW) is None
+    unlike = plan(replace(ONE_STEP, cohort=Everyone()), Population((500, 400)), 1, delta=1e-5, excluding=True)
+    assert unlike.of(Unit.RECORD, RELEASED).caveat(CaveatKind.PLAIN_SUM) is None
     excluding = plan(ONE_STEP, THOUSAND, 1, delta=1e-5, excluding=True).of(Unit.RECORD, RELEASED)
     assert excluding.caveat(CaveatKind.PLAIN_SUM) is None
     assert excluding.caveat(CaveatKind.MEAN_OF_DRAWS) is None

@@ -21,6 +21,7 @@ from fedveil.accounting.round_rules import Unprotected
 from fedveil.accounting.table import vacuous
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Relation
+from fedveil.parts.cohorts import Everyone
 
 MOST_ROUNDS = 10**9
 
@@ -104,7 +105,8 @@ def excludes(context: Context) -> bool:
         return False
     crowd, records = Crowd.of(method, population, limited=False), population.records[0]
     first, last = (context.round(round, records) for round in (0, method.rounds - 1))
-    everybody = all(costs_everybody(round, budget, crowd) for round in (first, last))
+    alike = isinstance(method.cohort, Everyone) and len(set(population.records)) == 1  # all have spent the same
+    everybody = alike or all(costs_everybody(round, budget, crowd) for round in (first, last))
     return not everybody or relations_differ(first, last, records, budget, crowd)
 
 

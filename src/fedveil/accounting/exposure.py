@@ -205,7 +205,7 @@ def _caveats(
 ) -> list[Caveat]:
     """What the route counts on."""
     gathered = any(cost.gathered for cost in costs)
-    hidden = any(
+    hidden = place != "example" and any(
         cost.everybody and step.kind in ("without-replacement", "poisson", "hidden-record")
         for cost in costs
         for step, _ in cost.steps
