@@ -13,6 +13,7 @@ from fedveil.accounting.budget import (
     Spent,
     charge,
     check_kept,
+    costs_everybody,
     may_spend,
     relations_differ,
     round_cost,
@@ -174,3 +175,11 @@ def test_what_cannot_be_solved_says_why() -> None:
 def test_a_budget_of_nothing_allows_nothing() -> None:
     assert not may_spend(None, cost_of(BUDGET), Budget(0.0, 1e-5))
     assert certify((), 1e-5).epsilon == 0
+
+
+def test_a_round_of_a_fixed_cohort_is_due_from_everybody_unless_a_limit_leaves_clients_out() -> None:
+    budget = Budget(5.0, 1e-5, Unit.RECORD, View.RELEASED)
+    for cohort, everybody in ((FixedSize(10), True), (FixedSize(10, most=3), False), (PoissonCohort(0.1), True)):
+        round = Round(replace(FED_CDP, cohort=cohort).declare(0, 500, 3, POPULATION.clients), cohort)
+        assert costs_everybody(round, budget, CROWD) is everybody
+        assert not costs_everybody(round, replace(budget, view=View.SERVER), CROWD)

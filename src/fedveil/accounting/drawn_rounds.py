@@ -16,6 +16,8 @@ from fedveil.accounting.losses import Floats
 
 MOST_NUMBERS = 48
 """Different numbers of rounds that a law tells apart; others count as the next larger one that it does."""
+MOST_ROUNDS_FOLLOWED = 20_000
+"""In a longer training a client is taken to reach its limit."""
 ROUNDED = 1 - 1e-12
 NEVER = 1e-15
 """Fewer rounds than so rare a number are not told apart from it."""
@@ -37,6 +39,8 @@ def law_of_fixed_size(times: int, size: int, clients: int, most: int) -> tuple[f
     drawn is drawn with probability at most p_t = size/(clients − that), given all that came before, and its number of
     rounds is stochastically at most that of independent coins p_t, stopped at the limit.
     """
+    if times > MOST_ROUNDS_FOLLOWED:
+        return (*(0.0,) * most, 1.0)
     reached = np.zeros(most + 1)  # P(number = n) under the coins
     reached[0] = 1.0
     for round in range(times):

@@ -38,6 +38,9 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat, Relation
 from fedveil.core.types import Unit, View
 
+MOST_BY_LAW = 2000
+"""Under a larger limit of rounds their number is not counted by its law."""
+
 
 @dataclass(frozen=True)
 class Route:
@@ -164,6 +167,8 @@ def _by_law(exposure: Exposure, crowd: Crowd, costs: dict[Round, list[RoundCost]
     if len(kinds) != 1:
         return None
     most, size, rate = limit
+    if min(most, times) > MOST_BY_LAW:
+        return None
     if size is None:
         law = law_of_coins(times, rate, most)
     else:

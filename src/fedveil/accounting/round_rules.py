@@ -179,7 +179,7 @@ def _on_upload(declaration: Declaration, case: Situation) -> RoundCost | Unprote
     alone = noise / 2 if case.exchanges else noise
     relation = Relation.ADD_OR_REMOVE if case.relation is None else case.relation
     summed = case.published and declaration.adds_up
-    if summed and case.relation is not Relation.ZERO_OUT and case.noises >= ENOUGH_NOISES:
+    if summed and case.relation in (None, Relation.REPLACE_ONE) and case.noises >= ENOUGH_NOISES:
         return _exchanged_in_sum(noise * math.sqrt(case.noises) / 2, declaration.steps, case, gathered=True)
     stays = case.exchanges or case.relation is Relation.ZERO_OUT
     if summed and stays and case.participation.independent and case.chance is not None:
@@ -205,8 +205,11 @@ def _at_server(declaration: Declaration, case: Situation) -> RoundCost | Unprote
     noise, steps = total_multiplier(declaration), declaration.steps
     taking = case.participation
     relation = Relation.ADD_OR_REMOVE if case.relation is None else case.relation
-    if taking.chance is not None and not taking.independent:
+    sized = case.chance is not None and not taking.independent
+    if sized and case.relation in (None, Relation.REPLACE_ONE):
         return _exchanged_in_sum(noise / 2, steps, case, gathered=False)
+    if sized:
+        return RoundCost(((Step("gaussian", noise / 2 if case.exchanges else noise), steps),), relation, case.chance)
     if case.chance is not None:
         kind = "hidden-record" if case.exchanges else "poisson"
         return RoundCost(((Step(kind, noise, case.chance), steps),), relation, everybody=True)
