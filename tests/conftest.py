@@ -32,7 +32,7 @@ PUBLIC = {"features": "public", "validation_records": "public"}
 
 LONG = {
     "test_examples.py", "test_docs_blocks.py", "test_wheel.py", "test_cli.py", "test_runtimes_local.py",
-    "test_faults.py",
+    "test_faults.py", "test_runtimes_nvflare.py", "test_federation_connecting.py",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
-from fedveil.ledger import store
+from fedveil.ledger import chained_file
 from fedveil.ledger.anchor import KEY_VARIABLE, Anchor, Seal, anchor_path, read_anchor, user_key, write_anchor
 from fedveil.ledger.chain import GENESIS, heads_of
 from fedveil.ledger.entries import begin_entry
@@ -228,7 +228,7 @@ def test_a_kill_between_ledger_and_anchor_is_recognised_and_the_next_entry_mends
         raise Killed
 
     with Ledger(path) as ledger:
-        monkeypatch.setattr(store, "write_anchor", dying)
+        monkeypatch.setattr(chained_file, "write_anchor", dying)
         with pytest.raises(Killed):
             add_round(ledger, 3)
         monkeypatch.undo()
@@ -273,7 +273,7 @@ def test_a_ledger_killed_at_its_beginning_goes_on(tmp_path: Path, monkeypatch: p
 
     path = tmp_path / "ledger.sqlite"
     with monkeypatch.context() as patch, Ledger(path) as ledger:
-        patch.setattr(store, "write_anchor", dying)
+        patch.setattr(chained_file, "write_anchor", dying)
         with pytest.raises(Killed):
             ledger.begin({Pin.SPEC: "sigma = 6.0"})
     assert not anchor_path(path).exists()
@@ -282,7 +282,7 @@ def test_a_ledger_killed_at_its_beginning_goes_on(tmp_path: Path, monkeypatch: p
 
 
 def test_the_ledger_is_synced_before_the_anchor_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, write = [], store.write_anchor
+    seen, write = [], chained_file.write_anchor
 
     def watched(ledger: Path, length: int, *rest: Any) -> Anchor:
         copy = ledger.parent / "copy"  # what a crash at this moment would leave behind
@@ -293,7 +293,7 @@ def test_the_ledger_is_synced_before_the_anchor_is_written(path: Path, monkeypat
             seen.append((other.summary.entries, read_anchor(copy / ledger.name).length, length))
         return write(ledger, length, *rest)
 
-    monkeypatch.setattr(store, "write_anchor", watched)
+    monkeypatch.setattr(chained_file, "write_anchor", watched)
     with Ledger(path) as ledger:
         add_round(ledger, 3)
     assert seen == [(8, 7, 8), (9, 8, 9)]

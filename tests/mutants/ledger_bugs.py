@@ -5,9 +5,9 @@ from __future__ import annotations
 from mutant import Mutant, Patch
 from source_lines import LOOP, RECEIPTS, TESTS
 
-_DERIVED, _RUN, _STORE = "runs/derived_charges.py", "runs/run.py", "ledger/store.py"
+_DERIVED, _RUN, _FILE = "runs/derived_charges.py", "runs/run.py", "ledger/chained_file.py"
 _CHARGE = "pay=lambda state, cohort: ledger.charge(state.round, cohort, charges(state.round, cohort, state.bound)),"
-_EXECUTE = "ledger.execute(closed.round, closed.receipts)"
+_EXECUTE = "ledger.execute(closed.round, closed.receipts, closed.arrived)"
 
 _OMITTED = (
     Patch(
@@ -18,7 +18,10 @@ _OMITTED = (
     Patch(
         _RUN,
         _EXECUTE,
-        "ledger.execute(closed.round, [one for one in closed.receipts if one.client in closed.cohort[1:]])",
+        (
+            "ledger.execute(closed.round, [one for one in closed.receipts if one.client in closed.cohort[1:]],"
+            " closed.arrived[1:])"
+        ),
     ),
 )
 
@@ -27,7 +30,7 @@ LEDGER_BUGS = [
         name="ledger after sending",
         bug="a round is charged after its clients have worked",
         patches=(
-            Patch(LOOP, "        pay(state, cohort)\n", ""),
+            Patch(LOOP, "        if begun is None:\n            pay(state, cohort)\n", ""),
             Patch(
                 LOOP,
                 "        tally.receipts += sanitise_sum(",
@@ -42,7 +45,7 @@ LEDGER_BUGS = [
     Mutant(
         name="ledger unsynced",
         bug="charges are not synced to the disk before a round is sent",
-        patches=(Patch(_STORE, "PRAGMA synchronous = FULL", "PRAGMA synchronous = OFF"),),
+        patches=(Patch(_FILE, "PRAGMA synchronous = FULL", "PRAGMA synchronous = OFF"),),
         scene="rows",
         caught_by=TESTS,
         test="tests/ledger/test_ledger_store.py::test_every_commit_is_synced_to_the_disk",
@@ -87,7 +90,11 @@ LEDGER_BUGS = [
                 "            Charge(round, client, declared)\n",
                 "            Charge(round, client, replace(declared, steps=1))\n",
             ),
-            Patch(_DERIVED, "from dataclasses import asdict\n", "from dataclasses import asdict, replace\n"),
+            Patch(
+                _DERIVED,
+                "from functools import lru_cache\n",
+                "from dataclasses import replace\nfrom functools import lru_cache\n",
+            ),
         ),
         scene="rows",
         caught_by=RECEIPTS,

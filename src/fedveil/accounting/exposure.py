@@ -160,6 +160,8 @@ def _by_law(exposure: Exposure, crowd: Crowd, costs: dict[Round, list[RoundCost]
     limit = limits.pop()
     times = sum(times for _, times in exposure.all_rounds)
     every = [costs[round] for round, _ in exposure.all_rounds]
+    if any(round.cohort.quorum is not None for round, _ in exposure.all_rounds):
+        return None  # who answers may tell who was drawn
     if limit is None or any(cost.everybody or cost.chance is not None for each in every for cost in each):
         return None
     canonical = canonical_noise(step for each in every for cost in each for step, _ in cost.steps)

@@ -53,6 +53,12 @@ class Participation:
     `independent` says that every client has its own coin, `everyone` that all take part always. `size` is the number m
     of a cohort whose size is fixed, of K, and always reached; only views that see no single upload can use it. `noises`
     is how many clients' noises stand before the sum of such a cohort, at least.
+
+    `quorum`: some of a cohort may not answer, and no more than so many are sure to; None where all must. Who answers in
+    time does not depend on records (a caveat says so), but it may depend on who was drawn. So the draw and the answers
+    are taken as seen: given both, what a client's data change is what they change in the sum of those who answered.
+    That leaves at least `quorum` noises where those of clients add up. It rules out what needs more: an absent client
+    takes its noise with it, and may change who else comes, so nothing is gained from the draw.
     """
 
     chance: float | None
@@ -60,9 +66,20 @@ class Participation:
     clients: int
     independent: bool = False
     everyone: bool = False
+    quorum: int | None = None
 
     @staticmethod
     def of(cohort: Cohort, crowd: Crowd) -> Participation:
+        complete = Participation._complete(cohort, crowd)
+        if cohort.quorum is None or (complete.size is not None and cohort.quorum >= complete.size):
+            return complete
+        # A cohort of coins may be smaller than the quorum, as one may be from which a budget or a limit leaves clients.
+        sure = 0 if complete.size is None else cohort.quorum
+        return Participation(None, None, crowd.clients, quorum=sure)
+
+    @staticmethod
+    def _complete(cohort: Cohort, crowd: Crowd) -> Participation:
+        """As if all of a cohort answered."""
         clients = crowd.clients
         if isinstance(cohort, Everyone):
             return Participation(None, None if crowd.limited else clients, clients, everyone=not crowd.limited)
@@ -84,7 +101,7 @@ class Participation:
 
     @property
     def noises(self) -> int:
-        return self.size or 0
+        return (self.size or 0) if self.quorum is None else self.quorum
 
 
 def chance_seen_by_peer(participation: Participation) -> float | None:

@@ -10,6 +10,7 @@ from fedveil.accounting.budget import crowd_of
 from fedveil.accounting.context import Context
 from fedveil.accounting.events import total_multiplier
 from fedveil.accounting.participation import Exposure, Round, Rounds
+from fedveil.accounting.route_caveats import ANSWERS
 from fedveil.accounting.table import NO_COPIES, PUBLIC_COUNTS, TUNING, Table
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import SEEDED, Caveat, CaveatKind
@@ -30,7 +31,7 @@ def plan(context: Context, rounds: int | None = None, *, secondary: bool = False
     exposures = []
     for records in sorted(set(population.records)):
         declared = context.rounds(range(total), records)
-        taken = declared if limit is None else _costliest(declared, limit)
+        taken = declared if limit is None else costliest(declared, limit)
         exposures.append(Exposure(records, taken, declared, frozenset(method.mechanisms), complete=True))
     position = {exposure.records: index for index, exposure in enumerate(exposures)}
     return Table(
@@ -153,7 +154,7 @@ def _follows_norms(method: Method, place: str) -> bool:
     return mechanism is not None and mechanism.adaptive is not None
 
 
-def _costliest(rounds: Rounds, limit: int) -> Rounds:
+def costliest(rounds: Rounds, limit: int) -> Rounds:
     """At most `limit` of the rounds, the most revealing ones: those with the least noise.
 
     Where rounds differ in more than their noise there is no such order, and all of them are counted.
@@ -178,6 +179,12 @@ def _noise(round: Round) -> tuple[float, ...]:
     return tuple(float(f"{total_multiplier(d):.9g}") if d.sum_std > 0 else 0.0 for d in round.declarations)
 
 
+def alone_caveats(context: Context) -> tuple[Caveat, ...]:
+    """What every cell of a table rests on that counts on nobody but the client itself."""
+    rounds = context.method.rounds if context.limit is None else min(context.limit, context.method.rounds)
+    return _caveats(context, f"if this client answers in {rounds} rounds, once in each, whoever else takes part")
+
+
 def _caveats(context: Context, condition: str) -> tuple[Caveat, ...]:
     """What every cell of the table rests on."""
     return (
@@ -186,5 +193,6 @@ def _caveats(context: Context, condition: str) -> tuple[Caveat, ...]:
         PUBLIC_COUNTS,
         TUNING,
         NO_COPIES,
+        *((ANSWERS,) if context.method.cohort.quorum is not None else ()),
         *context.caveats,
     )

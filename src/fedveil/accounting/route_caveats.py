@@ -23,6 +23,10 @@ OTHERS_NOISE = Caveat(
     CaveatKind.OTHERS_NOISE,
     "counts on the noise of the other clients in the cohort, who must add theirs and keep it to themselves",
 )
+ANSWERS = Caveat(
+    CaveatKind.ANSWERS,
+    "some of a cohort may not answer; whether and when a client does must not depend on its records",
+)
 PLAIN_SUM = Caveat(
     CaveatKind.PLAIN_SUM,
     "counts on nothing being seen but the plain sum of one local step's noisy gradients of the whole cohort",

@@ -19,6 +19,7 @@ from fedveil.cli.certify import certify_command, countersign_command, key_comman
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
 from fedveil.cli.explain import explain_command
+from fedveil.cli.federation import federation_group
 from fedveil.cli.predict import predict_command
 from fedveil.cli.privacy import account_command, calibrate_command
 from fedveil.cli.report import report_command
@@ -26,6 +27,7 @@ from fedveil.cli.reproduce import reproduce_command
 from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.cli.schema import schema_group
 from fedveil.cli.show import show_command
+from fedveil.cli.site import site_group
 from fedveil.cli.sweep import sweep_command
 from fedveil.core.errors import ArgumentError, FedveilError
 
@@ -57,6 +59,8 @@ for command in (
     methods_command,
     data_group,
     schema_group,
+    site_group,
+    federation_group,
 ):
     cli.add_command(command)
 

@@ -41,7 +41,7 @@ def run_command(
     overrides = parse_settings(settings)
     with ConsoleReporter(Console(stderr=True)) as reporter:
         result = run(source, overrides, rounds=rounds, seed=seed, out=out, workers=workers, reporter=reporter)
-    _print_result(result, as_json)
+    print_result(result, as_json)
 
 
 @click.command("resume")
@@ -63,7 +63,7 @@ def resume_command(directory: Path, workers: int | None, as_json: bool) -> None:
             raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
         if finished:
             reporter.note("it is finished already; this is how it ended")
-    _print_result(result, as_json)
+    print_result(result, as_json)
 
 
 @click.command("methods")
@@ -83,7 +83,7 @@ def methods_command(as_json: bool) -> None:
     Console().print(table)
 
 
-def _print_result(ended: Result, as_json: bool) -> None:
+def print_result(ended: Result, as_json: bool) -> None:
     from fedveil.core.guarantee import SEEDED
     from fedveil.core.scores import FIGURES
     from fedveil.ledger.chain import SHORT_HEAD

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 
 from cattrs import Converter, transform_error
 from cattrs.errors import ForbiddenExtraKeysError
-from cattrs.gen import make_dict_structure_fn
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
 from fedveil.attacks.inversion import distances, invert, labels, regularisers, seeds
@@ -131,6 +131,11 @@ def _make_converter() -> Converter:
     for number in (int, float):
         _friendly_none(converter, number | None, number)
     for kinds in KINDS:
+        for sampler in (
+            get_args(kinds) if kinds == Cohort else ()
+        ):  # a spec without a quorum is written as it always was
+            without_none = make_dict_unstructure_fn(sampler, converter, quorum=override(omit_if_default=True))
+            converter.register_unstructure_hook(sampler, without_none)
         configure_tagged_union(kinds, converter, tag_name="kind", tag_generator=lambda part: part.kind)
         _friendly_kind(converter, kinds)
     for part in (Gaussian, Compression, Objective, PictureFormat, Openness):

@@ -55,6 +55,7 @@ class CaveatKind(StrEnum):
     OTHERS_NOISE = "others-noise"  # counts on the noise of other clients
     PLAIN_SUM = "plain-sum"  # counts on nothing but a plain sum of one step's gradients being seen
     FULL_COHORTS = "full-cohorts"  # counts on rounds with too few candidates not being run
+    ANSWERS = "answers"  # who answers in time is known, and must not depend on records
     GROUP = "group"  # a client hidden as the group of its records
     RENYI = "renyi"  # certified by Rényi divergences
 

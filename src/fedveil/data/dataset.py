@@ -5,7 +5,6 @@ Splits, sizes and encodings are described in docs/data.md.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from fedveil.core.openness import Openness, features_caveats, validation_caveats
 from fedveil.core.tasks import Classification, Regression, Task
 from fedveil.data.class_labels import class_indices
 from fedveil.data.examples import Examples as Examples
-from fedveil.data.examples import check_labels, check_tensors
+from fedveil.data.examples import check_labels, check_tensors, examples_digest
 from fedveil.data.examples import to_float as to_float
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
@@ -79,12 +78,7 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the records: it tells them from others of the same name and number."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (self.train, self.validation):
-            for tensor in (part.inputs, part.labels):
-                digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-                digest.update(tensor.contiguous().numpy().data)
-        return digest.hexdigest()
+        return examples_digest(self.train, self.validation)
 
 
 def from_tensors(

@@ -63,12 +63,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Upload:
-    """What one client sends back, and what the simulation records about it (`statistics` never leave a real site)."""
+    """What one client sends back, and what the simulation records about it.
+
+    `statistics`, `accuracy` and `observations` never leave a real site.
+    """
 
     client: int
     update: Tensor  # [P]
     receipts: tuple[Receipt, ...]  # its own, one for each mechanism that it executed
-    statistics: Statistics
+    statistics: Statistics | None
     cells: Tensor | None = None  # [P]: the noisy sum or update as integers on the grid of its noise, for exact sums
     report: Tensor | None = None  # [width]: a noisy report of the update's norm, for a bound that follows the norms
     own_score: float | None = None  # the uploaded model's on the client's own test set, where it has one (`Evaluation`)

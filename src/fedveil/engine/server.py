@@ -127,10 +127,11 @@ class Tally:
             noisy = upload.report
             self._add_report(noisy if self.report_grid is None else (noisy / self.report_grid).round())
         self.receipts += upload.receipts
-        self.losses.append(upload.statistics.loss)
-        self._layer_norms = [a + b for a, b in zip(self._layer_norms, upload.statistics.norms, strict=True)]
-        self.rejected += upload.statistics.rejected
         self.clients += 1
+        if upload.statistics is not None:
+            self.losses.append(upload.statistics.loss)
+            self._layer_norms = [a + b for a, b in zip(self._layer_norms, upload.statistics.norms, strict=True)]
+            self.rejected += upload.statistics.rejected
 
     def _add_report(self, report: Tensor) -> None:
         self.reports = report if self.reports is None else self.reports + report
@@ -221,9 +222,9 @@ def open_tally(method: Method, state: ServerState, layout: Layout, population: P
 
 
 def sanitise_sum(
-    method: Method, state: ServerState, tally: Tally, cohort: Sequence[int], noise: NoiseSource, memory: NoiseMemory
+    method: Method, state: ServerState, tally: Tally, arrived: Sequence[int], noise: NoiseSource, memory: NoiseMemory
 ) -> tuple[Receipt, ...]:
-    """Noise the tally's sum and reports in place, as `method.server` says; the receipts, one for each of the cohort.
+    """Noise the tally's sum and reports in place, as `method.server` says; the receipts, one for each who has arrived.
 
     Guarantee: the sum of the cohort's updates, each clipped to sensitivity S, plus N(0, sum_std²): a Gaussian mechanism
     for one client. An empty cohort's sum gets its noise too. Noise that is not of its declared size stops the round.
@@ -254,7 +255,7 @@ def sanitise_sum(
     if not (confirmed and witness.confirmed(["server"])[0]):
         raise ReceiptMismatch(f"round {state.round}, server: what was measured on the sum is not as declared")
     draws = tally.layout.size if mechanism.sigma > 0 else 0
-    return tuple(Receipt(state.round, client, did, True, draws) for client in cohort)
+    return tuple(Receipt(state.round, client, did, True, draws) for client in arrived)
 
 
 def next_bound(method: Method, state: ServerState, tally: Tally, divisor: float) -> float | None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population
 from fedveil.data.dataset import Examples, to_float
@@ -43,17 +44,27 @@ class Draws:
 
 @dataclass(frozen=True)
 class Sites:
-    """All clients' records: client `i` holds `sizes[i]` of the shared examples; `indices` has client after client."""
+    """Clients' records: the client at place `i` holds `sizes[i]` of the examples; `indices` has client after client.
+
+    A client's number, which its streams, charges and receipts carry, is its place; a real site holds one client's
+    records alone, and `first` is that client's number in the federation.
+    """
 
     examples: Examples
     indices: Tensor
     sizes: tuple[int, ...]
     names: tuple[str, ...] = ()
+    first: int = 0
 
     @staticmethod
     def of(examples: Examples, members: Sequence[Tensor], names: tuple[str, ...] = ()) -> Sites:
         """`members[i]` are the indices of client `i` into the examples."""
         return Sites(examples, torch.cat(list(members)), tuple(len(member) for member in members), names)
+
+    @staticmethod
+    def alone(examples: Examples, number: int) -> Sites:
+        """All the examples are those of one client, which has this number among all."""
+        return Sites(examples, torch.arange(len(examples)), (len(examples),), first=number)
 
     @cached_property
     def population(self) -> Population:
@@ -63,13 +74,23 @@ class Sites:
     def _offsets(self) -> tuple[int, ...]:
         return (0, *accumulate(self.sizes))
 
+    def held(self, client: int) -> int:
+        """How many records a client holds."""
+        return self.sizes[self._place(client)]
+
+    def _place(self, client: int) -> int:
+        if not self.first <= client < self.first + len(self.sizes):
+            raise FedveilError(f"the records of client {client} are not here")
+        return client - self.first
+
     def members(self, client: int) -> Tensor:
         """The indices of one client's records."""
-        return self.indices[self._offsets[client] : self._offsets[client + 1]]
+        place = self._place(client)
+        return self.indices[self._offsets[place] : self._offsets[place + 1]]
 
     def shape(self, method: Method, client: int) -> tuple[int, int, int]:
         """(steps, slots, declared batch size): clients of the same shape can be run side by side."""
-        records = self.sizes[client]
+        records = self.held(client)
         return method.local_steps(records), method.batch.slots(records), method.batch.declared(records)
 
     def draw(self, method: Method, round: int, clients: Sequence[int], streams: Streams) -> Draws:
@@ -78,7 +99,7 @@ class Sites:
         indices, positions, counts, orders = [], [], [], []
         for client in clients:
             generator = streams.generator(Purpose.BATCH, Address(round, client))
-            draw = method.batch.draw(self.sizes[client], steps, generator)
+            draw = method.batch.draw(self.held(client), steps, generator)
             positions.append(torch.from_numpy(draw.positions))
             indices.append(self.members(client)[positions[-1]])
             counts.append(torch.from_numpy(np.ascontiguousarray(draw.counts)))
@@ -90,7 +111,7 @@ class Sites:
             positions=torch.stack(positions),
             counts=torch.stack(counts),
             declared=declared,
-            records=tuple(self.sizes[client] for client in clients),
+            records=tuple(self.held(client) for client in clients),
             order=torch.stack(orders) if orders else None,
         )
 

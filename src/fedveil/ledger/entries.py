@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from fedveil.core.types import Charge, Declaration, Receipt, Sampling, Unit
+from fedveil.core.declaration_records import read_declaration
+from fedveil.core.types import Charge, Declaration, Receipt
 
 Numbers = dict[Declaration, int]
 """The declarations of a ledger, and their numbers in it."""
@@ -23,17 +24,32 @@ Numbers = dict[Declaration, int]
 
 @dataclass(frozen=True)
 class LedgerRound:
-    """An attempt at a round: what it was charged, and what it did. `receipts` is None until that is on record."""
+    """An attempt at a round: what it was charged, and what it did. `receipts` is None until that is on record.
+
+    All of the cohort are charged. `absent` are those of them who did not answer, and so have no receipts.
+    """
 
     round: int
     attempt: int
     cohort: tuple[int, ...]
     charges: tuple[Charge, ...] = ()
     receipts: tuple[Receipt, ...] | None = None
+    absent: tuple[int, ...] = ()
 
     @property
     def executed(self) -> bool:
         return self.receipts is not None
+
+    @property
+    def arrived(self) -> tuple[int, ...]:
+        absent = set(self.absent)
+        return tuple(client for client in self.cohort if client not in absent)
+
+    @property
+    def due(self) -> tuple[Charge, ...]:
+        """What those who have arrived were charged."""
+        absent = set(self.absent)
+        return self.charges if not absent else tuple(one for one in self.charges if one.client not in absent)
 
 
 @dataclass
@@ -78,7 +94,10 @@ class LedgerContent:
             Receipt(last.round, _whole(client), self._numbered(kind), bool(confirmed), _whole(draws))
             for client, kind, confirmed, draws in table["receipts"]
         )
-        self.rounds[-1] = replace(last, receipts=receipts)
+        absent = tuple(map(_whole, table.get("absent", ())))
+        if not set(absent) <= set(last.cohort):
+            raise ValueError(f"round {last.round}: clients are absent who were not drawn")
+        self.rounds[-1] = replace(last, receipts=receipts, absent=absent)
 
     def _add_declarations(self, table: dict[str, Any]) -> None:
         self.declarations += [read_declaration(each) for each in table["declarations"]]
@@ -107,18 +126,15 @@ def charge_entry(charged: LedgerRound, known: Numbers) -> tuple[str, Numbers]:
 
 
 def execute_entry(charged: LedgerRound, receipts: Sequence[Receipt], known: Numbers) -> tuple[str, Numbers]:
-    """The entry, and the declarations that are new in it."""
+    """The entry, and the declarations that are new in it. Who is absent is said where somebody is."""
     numbers, new = _numbers_of([receipt.did for receipt in receipts], known)
     text = json.dumps({
         "kind": "execute", "time": _now(), "round": charged.round, "attempt": charged.attempt,
         "declarations": [asdict(did) for did in new],
         "receipts": [(r.client, number, r.confirmed, r.draws) for r, number in zip(receipts, numbers, strict=True)],
+        **({"absent": charged.absent} if charged.absent else {}),
     })  # fmt: skip
     return text, new
-
-
-def read_declaration(table: dict[str, Any]) -> Declaration:
-    return Declaration(**{**table, "unit": Unit(table["unit"]), "sampling": Sampling(**table["sampling"])})
 
 
 def _numbers_of(declarations: Sequence[Declaration], known: Numbers) -> tuple[list[int], Numbers]:

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Set
 from dataclasses import replace
 
+from fedveil.core.declaration_records import read_declaration
 from fedveil.core.types import Charge, Receipt
-from fedveil.ledger.entries import LedgerContent, LedgerRound, read_declaration
+from fedveil.ledger.entries import LedgerContent, LedgerRound
 
 
 def read_older(database: sqlite3.Connection, tables: Set[str]) -> LedgerContent:

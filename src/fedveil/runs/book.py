@@ -58,7 +58,7 @@ class Book:
 
     def check_cohorts(self, worked: Mapping[int, int]) -> None:
         """Refuse a ledger that knows of other numbers of clients than have worked in the rounds."""
-        known = {entry.round: len(entry.cohort) for entry in self.rounds}
+        known = {entry.round: len(entry.arrived) for entry in self.rounds}
         wrong = [round for round, clients in worked.items() if known.get(round) != clients]
         if wrong:
             problem = f"round {wrong[0]}: {worked[wrong[0]]} clients have worked, {known.get(wrong[0])} are on record"

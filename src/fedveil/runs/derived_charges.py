@@ -8,21 +8,18 @@ drew, and whom a budget left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 
 from fedveil.accounting.context import Context
+from fedveil.core.declaration_records import same_declaration
 from fedveil.core.streams import Streams
 from fedveil.core.types import Charge, Declaration
 from fedveil.engine.admission import Limited
 from fedveil.engine.server import draw_cohort
 from fedveil.ledger.entries import LedgerRound
 from fedveil.mechanisms.adaptive import Reported
-
-ROUNDING = 1e-12
-"""How far numbers of a declaration may lie apart: powers are computed a little differently on other machines."""
+from fedveil.parts.cohorts import needed
 
 KEPT_DECLARATIONS = 4096
 """So many are remembered: as a rule those of all clients in a round, and so in all rounds where nothing changes."""
@@ -61,8 +58,10 @@ def derivation_problem(context: Context, seed: int | None, attempts: Sequence[Le
         where = f"round {entry.round}" + (f" (attempt {entry.attempt + 1})" if entry.attempt else "")
         if not possible(entry) or not drawn(entry):
             return f"{where}: its cohort is not one that the spec draws"
-        if not bounded(entry) or not _is_declared(context, expected, entry, entry.charges):
+        if not bounded(entry) or not _is_declared(context, expected, entry, entry.charges, entry.cohort):
             return f"{where}: what it was charged is not what the spec declares"
+        if entry.receipts is not None and not _is_complete(context, entry):
+            return f"{where}: fewer have answered than the spec asks for"
         if entry.receipts is not None and not _is_executed(context, expected, entry):
             return f"{where}: what it did is not what the spec declares"
     return None
@@ -125,9 +124,15 @@ def _is_bounded(context: Context) -> AttemptCheck:
     return check
 
 
+def _is_complete(context: Context, entry: LedgerRound) -> bool:
+    """As many of the cohort have arrived as must."""
+    sampler = context.method.cohort.at(entry.round, context.method.rounds)
+    return len(entry.arrived) >= needed(sampler, len(entry.cohort))
+
+
 def _is_executed(context: Context, expected: RoundCharges, entry: LedgerRound) -> bool:
     """Confirmed receipts of what was charged; only the cohort's own median was not known then."""
-    clients = {client: number for number, client in enumerate(entry.cohort)}
+    clients = {client: number for number, client in enumerate(entry.arrived)}
     places = {place: number for number, place in enumerate(context.method.mechanisms)}
     receipts = entry.receipts or ()
     if not all(r.confirmed and r.client in clients and r.did.place in places for r in receipts):
@@ -135,12 +140,18 @@ def _is_executed(context: Context, expected: RoundCharges, entry: LedgerRound) -
     ordered = sorted(receipts, key=lambda receipt: (clients[receipt.client], places[receipt.did.place]))
     done, clip = [receipt.charge for receipt in ordered], context.method.adaptive_clip
     if clip is not None and isinstance(clip.adaptive, Reported):
-        return _agree(done, entry.charges)
-    return _is_declared(context, expected, entry, done)
+        return _agree(done, entry.due)
+    return _is_declared(context, expected, entry, done, entry.arrived)
 
 
-def _is_declared(context: Context, expected: RoundCharges, entry: LedgerRound, charges: Sequence[Charge]) -> bool:
-    return _agree(charges, expected(entry.round, entry.cohort, _recorded_bound(context, charges)))
+def _is_declared(
+    context: Context,
+    expected: RoundCharges,
+    entry: LedgerRound,
+    charges: Sequence[Charge],
+    clients: Sequence[int],
+) -> bool:
+    return _agree(charges, expected(entry.round, clients, _recorded_bound(context, charges)))
 
 
 def _recorded_bound(context: Context, charges: Sequence[Charge]) -> float | None:
@@ -157,20 +168,7 @@ def _agree(mine: Sequence[Charge], its: Sequence[Charge]) -> bool:
     for one, other in zip(mine, its, strict=True):
         pair = (id(one.declared), id(other.declared))
         if pair not in known:
-            known[pair] = _alike(one.declared, other.declared)
+            known[pair] = same_declaration(one.declared, other.declared)
         if (one.round, one.client) != (other.round, other.client) or not known[pair]:
             return False
     return True
-
-
-def _alike(mine: Declaration, its: Declaration) -> bool:
-    """Equal, but for the last digits of numbers that were computed on another machine."""
-    if mine == its:
-        return True
-    one, other = asdict(mine), asdict(its)
-    return all(
-        math.isclose(one[key], other[key], rel_tol=ROUNDING)
-        if isinstance(one[key], float) and isinstance(other[key], float)
-        else one[key] == other[key]
-        for key in one
-    )

@@ -29,6 +29,7 @@ from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import PersonalModels
 from fedveil.engine.server import ServerState
+from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
@@ -40,7 +41,7 @@ from fedveil.report.terminal.site_lines import site_lines
 from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, check_schema, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
-from fedveil.runs.derived_charges import round_charges
+from fedveil.runs.derived_charges import RoundCharges, round_charges
 from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
@@ -77,16 +78,28 @@ def run(
     settings |= {} if seed is None else {"seed": seed}
     reporter = reporter or SilentReporter()
     prepared = prepared_for(source, settings, dataset, reading_notes(reporter))
-    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
-    admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
+    return begin_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter)
+
+
+def begin_training(
+    prepared: Prepared,
+    files: RunFiles,
+    runtime: MakeRuntime,
+    reporter: Reporter | None = None,
+    *,
+    repeats: bool = False,
+) -> Result:
+    """Train what was prepared into a new directory. `repeats` as in `continue_training`."""
+    training = runtime(prepared.job)
+    admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files.create()
     write_whole(files.spec, prepared.spec.to_toml().encode())
     if prepared.dataset.schema is not None:  # it may hold what was read off private records
         write_whole(files.schema, schema_toml(prepared.dataset.schema).encode(), private=True)
     write_whole(files.records_key, secrets.token_bytes(RECORDS_KEY_BYTES), private=True)
     files.write_json(files.manifest, manifest(prepared))
-    return _train(prepared, files, training, reporter, admission)
+    return _train(prepared, files, training, reporter or SilentReporter(), admission, repeats=repeats)
 
 
 def resume(
@@ -109,8 +122,23 @@ def resume(
     initial = files.initial()
     prepared = prepare(resolve(files.spec), dataset, initial=initial, progress=reading_notes(reporter))
     check_schema(files, prepared.dataset)
-    training = (runtime or on_this_machine(workers, chunk))(prepared.job)
-    return _train(prepared, files, training, reporter)
+    return continue_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter)
+
+
+def continue_training(
+    prepared: Prepared,
+    files: RunFiles,
+    runtime: MakeRuntime,
+    reporter: Reporter | None = None,
+    *,
+    repeats: bool = False,
+) -> Result:
+    """Go on after the last published round.
+
+    `repeats`: asked once more, clients give the very answers that they gave before. A round that was charged and not
+    finished is then asked of the same clients, and nobody pays for it again: nothing is shown that was not shown.
+    """
+    return _train(prepared, files, runtime(prepared.job), reporter or SilentReporter(), repeats=repeats)
 
 
 def _train(
@@ -119,15 +147,18 @@ def _train(
     training: AbstractContextManager[Runtime],
     reporter: Reporter,
     admission: Admission | None = None,
+    *,
+    repeats: bool,
 ) -> Result:
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
         with opened_ledger(files) as ledger, training as runtime:
             files.clear_parts()
             ledger.begin(pins_of(files, prepared.context, prepared.dataset))
-            return _train_rounds(prepared, files, ledger, runtime, reporter, admission)
+            return _train_rounds(prepared, files, ledger, runtime, reporter, admission, repeats)
     except KeyboardInterrupt:
-        reporter.note(f"what was published is safe; go on with: {_resume_words(prepared.spec, files)}")
+        again = "fedveil federation run" if repeats else _resume_words(prepared.spec, files)
+        reporter.note(f"what was published is safe; go on with: {again}")
         raise
 
 
@@ -145,6 +176,7 @@ def _train_rounds(
     runtime: Runtime,
     reporter: Reporter,
     admission: Admission | None,
+    repeats: bool,
 ) -> Result:
     spec, method, context = prepared.spec, prepared.spec.method, prepared.context
     state = files.load_checkpoint(prepared.layout)
@@ -164,9 +196,11 @@ def _train_rounds(
     reporter.note("\n".join([*table_lines("promised", promise.guarantees), *site_lines(site_guarantees(promise))]))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
-    if admission is None:
-        admission = admission_of(context, past_of(book.rounds, context.seeded, state.round))
     charges = round_charges(context)
+    unfinished = _unfinished(ledger, state, charges) if repeats else None
+    if admission is None:
+        past = [entry for entry in book.rounds if unfinished is None or entry != unfinished]
+        admission = admission_of(context, past_of(past, context.seeded, state.round))
     for closed in loop.rounds(
         method,
         state,
@@ -177,6 +211,7 @@ def _train_rounds(
         admission=admission,
         pay=lambda state, cohort: ledger.charge(state.round, cohort, charges(state.round, cohort, state.bound)),
         personal=personal,
+        begun=None if unfinished is None else unfinished.cohort,
     ):
         state = closed.state
         event = _event(closed)
@@ -185,7 +220,7 @@ def _train_rounds(
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
-        ledger.execute(closed.round, closed.receipts)
+        ledger.execute(closed.round, closed.receipts, closed.arrived)
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
         if personal is not None:
@@ -200,6 +235,14 @@ def _train_rounds(
     elif (useless := useless_text(scores)) is not None:
         reporter.note(useless)
     return _finish(prepared, files, ledger, state, measured, scores, promise)
+
+
+def _unfinished(ledger: Ledger, state: ServerState, charges: RoundCharges) -> LedgerRound | None:
+    """The attempt at the next round that was charged and may have been sent, if it is what would be charged now."""
+    last = ledger.unfinished
+    if last is None or last.round != state.round:
+        return None
+    return last if tuple(charges(state.round, last.cohort, state.bound)) == last.charges else None
 
 
 def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:

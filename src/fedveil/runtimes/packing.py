@@ -23,7 +23,7 @@ class Packed:
     updates: Tensor  # [K, P]
     cells: Tensor | None  # [K, P]
     reports: Tensor | None  # [K, width]
-    others: tuple[tuple[int, tuple[Receipt, ...], Statistics, float | None, tuple[Observation, ...]], ...]
+    others: tuple[tuple[int, tuple[Receipt, ...], Statistics | None, float | None, tuple[Observation, ...]], ...]
 
 
 def pack_uploads(uploads: Sequence[Upload]) -> Packed:

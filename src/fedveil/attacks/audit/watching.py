@@ -109,6 +109,7 @@ class Watcher:
                     self.seen[place] = noisy.clone()
         if sampled:
             place = Place(broadcast.round, upload.client)
+            assert upload.statistics is not None  # an audit's clients are simulated
             self.samples.records[place] = upload.statistics.rejected  # none of their records is a number
             if upload.report is not None:
                 self.samples.reports[place] = upload.report

@@ -1,0 +1,111 @@
+"""`federation init`, `federation run`, `federation status`, `federation demo`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from fedveil.cli.options import json_option, shown, watch_option
+
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    default=Path("federation"),
+    show_default=True,
+    help="The coordinator's directory.",
+)
+
+
+@click.group("federation")
+def federation_group() -> None:
+    """Train over sites that keep their records: make a plan, run it, see how it stands."""
+
+
+@federation_group.command("init")
+@click.argument("settings", metavar="PLAN.toml", type=click.Path(path_type=Path))
+@home_option
+@click.option("--host", default="localhost", show_default=True, help="The name by which sites reach this machine.")
+@click.option("--port", type=int, default=8002, show_default=True, help="The port at which it listens.")
+def federation_init_command(settings: Path, home: Path, host: str, port: int) -> None:
+    """Make a plan from a spec, the registrations of sites, a schema and public records to measure on."""
+    from fedveil.federation.connecting import invite
+    from fedveil.federation.planning import make_federation_plan, registration_files
+    from fedveil.site.approval_lines import plan_lines
+
+    made = make_federation_plan(settings, home)
+    click.echo("\n".join(plan_lines(made.plan)))
+    for path in invite(made, registration_files(settings), host, port):
+        click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
+
+
+@federation_group.command("run")
+@home_option
+@click.option("--kit", type=click.Path(path_type=Path), help="What the transport starts from; HOME/kit if not given.")
+@json_option
+def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
+    """Train by the plan, or go on with a training that was interrupted."""
+    from fedveil.cli.runs import print_result
+    from fedveil.cli.transports import opened_transport
+    from fedveil.federation.coordinating import run_federation
+    from fedveil.federation.coordinator_home import Contact, CoordinatorHome
+    from fedveil.report.terminal.run_progress import ConsoleReporter
+
+    def heard(contact: Contact) -> None:
+        if contact.problem:
+            when = "joining" if contact.round is None else f"round {contact.round}"
+            click.echo(f"{contact.site}, {when}: {contact.problem}: {contact.text}", err=True)
+
+    coordinator = CoordinatorHome(home)
+    names = frozenset(site.name for site in coordinator.plan.sites)
+    with (
+        ConsoleReporter(Console(stderr=True)) as reporter,
+        opened_transport(kit or coordinator.kit, names, coordinator.plan.deadline, reporter.note) as transport,
+    ):
+        result = run_federation(coordinator, transport, reporter=reporter, heard=heard)
+    print_result(result, as_json)
+
+
+@federation_group.command("status")
+@home_option
+@watch_option
+@json_option
+def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
+    """Rounds, sites, what each has paid, what went wrong last."""
+    from fedveil.federation.coordinator_home import CoordinatorHome
+    from fedveil.federation.federation_status import federation_lines, federation_status
+
+    coordinator = CoordinatorHome(home)
+    if as_json:
+        click.echo(json.dumps(federation_status(coordinator).to_dict()))
+    else:
+        shown(lambda: federation_lines(federation_status(coordinator)), watch)
+
+
+@federation_group.command("demo")
+@click.option("--out", type=click.Path(path_type=Path), default="federation-demo", show_default=True)
+@json_option
+def federation_demo_command(out: Path, as_json: bool) -> None:
+    """Four hospitals on this machine, as real processes over mutual TLS: in a minute, all that a federation does."""
+    from fedveil.federation.demonstration import demonstrate
+    from fedveil.report.model.number_texts import epsilon_text
+    from fedveil.report.terminal.run_progress import ConsoleReporter
+    from fedveil.studies.report import report
+
+    with ConsoleReporter(Console(stderr=True)) as reporter:
+        demo = demonstrate(out, reporter, lambda line: click.echo(line, err=True))
+    files = demo.home.run
+    page = report([files.directory], out / "report.html").path
+    result = demo.result.to_dict()
+    if as_json:
+        summary = {"accuracy": result["accuracy"], "spent": demo.spent, "seconds": demo.seconds}
+        click.echo(json.dumps({**summary, "model": str(files.model), "report": str(page)}))
+        return
+    click.echo(f"accuracy {result['accuracy']:.3f} on public records after {result['rounds']} rounds")
+    for name, epsilon in demo.spent.items():
+        click.echo(f"{name}: spent ε = {epsilon_text(epsilon)} by its own ledger")
+    click.echo(f"model: {files.model}")
+    click.echo(f"report: {page}")
+    click.echo(f"{demo.seconds:.0f} s; the directories of everybody are in {out}")

@@ -1,0 +1,122 @@
+"""`site init`, `site approve`, `site serve`, `site status`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.core.types import Unit, View
+
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path),
+    default=Path("site"),
+    show_default=True,
+    help="The site's own directory: its keys, its ledger, the answers it gave.",
+)
+
+
+@click.group("site")
+def site_group() -> None:
+    """Take part in a federation with records of your own, which stay where they are."""
+
+
+@site_group.command("init")
+@home_option
+@click.option("--name", required=True, help="What the site is called: small letters, digits, dashes.")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="The records: CSV or Parquet.")
+@click.option("--schema", required=True, type=click.Path(path_type=Path), help="How all sites encode them.")
+@click.option("--unit", type=click.Choice(list(map(str, Unit))), default="record", show_default=True)
+@click.option("--view", type=click.Choice(list(map(str, View))), default="server", show_default=True)
+@click.option("--epsilon", type=float, default=2.0, show_default=True, help="What one plan may cost.")
+@click.option("--delta", type=float, default=1e-5, show_default=True)
+@click.option("--lifetime-epsilon", type=float, default=8.0, show_default=True, help="What all plans may ever cost.")
+@click.option("--lifetime-delta", type=float, help="As --delta, if not given.")
+@click.option("--rehearsal", is_flag=True, help="Let in what protects nothing; for records that are nobody's.")
+def site_init_command(
+    home: Path,
+    name: str,
+    data: Path,
+    schema: Path,
+    unit: str,
+    view: str,
+    epsilon: float,
+    delta: float,
+    lifetime_epsilon: float,
+    lifetime_delta: float | None,
+    rehearsal: bool,
+) -> None:
+    """Make a site: keys that never leave it, a ledger for ever, a policy."""
+    from fedveil.site.connection import add_request
+    from fedveil.site.home import make_site
+    from fedveil.site.policy import read_policy
+
+    ever = delta if lifetime_delta is None else lifetime_delta
+    policy = read_policy(
+        {
+            "unit": unit, "view": view, "epsilon": epsilon, "delta": delta,
+            "lifetime_epsilon": lifetime_epsilon, "lifetime_delta": ever, "rehearsal": rehearsal,
+        }
+    )  # fmt: skip
+    made = make_site(home, name=name, data=data, schema=schema, policy=policy)
+    add_request(made)
+    click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
+    click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")
+
+
+@site_group.command("approve")
+@click.argument("invitation", metavar="INVITATION.json", type=click.Path(path_type=Path))
+@home_option
+@click.option("--yes", is_flag=True, help="Agree without being asked.")
+def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
+    """Show what a plan costs this site, of what and against whom, and agree to it by its hash."""
+    from fedveil.config.federation_plan import read_plan
+    from fedveil.runtimes.invitation import read_invitation
+    from fedveil.site.approval import approve, examine
+    from fedveil.site.approval_lines import examined_lines
+    from fedveil.site.connection import check_invitation, connect
+    from fedveil.site.home import SiteHome
+
+    site, invited = SiteHome(home), read_invitation(invitation)
+    check_invitation(site, invited)
+    read = read_plan(invited.plan.encode())
+    click.echo("\n".join(examined_lines(examine(site, read))))
+    if not yes:
+        click.confirm("\nagree to this plan?", abort=True)
+    approve(site, read)
+    connect(site, invited)
+    click.echo(f"agreed to {read.hash}; next: fedveil site serve")
+
+
+@site_group.command("serve")
+@home_option
+@click.option("--kit", type=click.Path(path_type=Path), help="What the transport starts from; HOME/kit if not given.")
+def site_serve_command(home: Path, kit: Path | None) -> None:
+    """Answer the coordinator's questions until interrupted."""
+    from fedveil.cli.transports import serve
+    from fedveil.site.home import SiteHome
+    from fedveil.site.serving import SiteServer
+
+    site = SiteHome(home)
+    with SiteServer(site) as server:
+        click.echo(f"site '{site.name}' is serving {len(server.ledger.approved)} plans")
+        serve(kit or home / "kit", server.answer, click.echo)
+
+
+@site_group.command("status")
+@home_option
+@watch_option
+@json_option
+def site_status_command(home: Path, watch: bool, as_json: bool) -> None:
+    """What was asked, paid and sent, and what is left."""
+    from fedveil.site.home import SiteHome
+    from fedveil.site.site_status import site_status, status_lines
+
+    site = SiteHome(home)
+    if as_json:
+        click.echo(json.dumps(site_status(site).to_dict()))
+    else:
+        shown(lambda: status_lines(site_status(site)), watch)

@@ -1,0 +1,88 @@
+"""The coordinator's side of connections: its authority signs what sites requested, and NVFlare reaches them.
+
+Of the sites' requests nothing but the key is taken; keys of certificates never leave the machine where they were made.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
+from fedveil.core.errors import FedveilError
+from fedveil.federation.coordinator_home import CoordinatorHome, read_table_of
+from fedveil.runtimes.certificates import (
+    COORDINATOR,
+    authority_certificate,
+    make_authority,
+    request_certificate,
+    sign_coordinator,
+    sign_site,
+)
+from fedveil.runtimes.invitation import Invitation
+from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit
+from fedveil.site.connection import REQUEST
+
+LOOPBACK = ("localhost", "127.0.0.1")
+
+
+def invite(home: CoordinatorHome, registrations: Sequence[Path], host: str, port: int) -> list[Path]:
+    """Sign the sites' requests and write an invitation for each; sites reach the coordinator at this address.
+
+    Called again, it signs again, by the same authority: for an address that changed, or certificates that run out.
+    """
+    requests = _requests(home, registrations)
+    authority, folder = home.directory / "authority", home.directory / "invitations"
+    with disk_errors(home.directory):
+        for path in (authority, folder):
+            if not path.exists():
+                make_folder(path, PRIVATE_FOLDER)
+        if not (authority / "authority.crt").exists():
+            make_authority(authority, home.plan.name)
+        _make_kit(home, authority, host, port)
+    root = authority_certificate(authority).decode()
+    invitations = []
+    for site in home.plan.sites:
+        certificate = sign_site(authority, requests[site.name], site.name)
+        invitation = Invitation(
+            site=site.name,
+            federation=home.plan.name,
+            host=host,
+            port=port,
+            certificate=certificate.decode(),
+            authority=root,
+            plan=home.plan.content.decode(),
+        )
+        invitations.append(folder / f"{site.name}.json")
+        write_whole(invitations[-1], invitation.text)
+    return invitations
+
+
+def _requests(home: CoordinatorHome, registrations: Sequence[Path]) -> dict[str, bytes]:
+    requests = {}
+    for path in registrations:
+        table = read_table_of(path)
+        request = table.get(REQUEST)
+        if not isinstance(request, str):
+            raise FedveilError(f"{path}: has no request for a certificate; the site makes one by: fedveil site init")
+        requests[str(table.get("name"))] = request.encode()
+    lacking = [site.name for site in home.plan.sites if site.name not in requests]
+    if lacking:
+        raise FedveilError(f"there is no registration of {', '.join(lacking)}")
+    return requests
+
+
+def _make_kit(home: CoordinatorHome, authority: Path, host: str, port: int) -> None:
+    key_file = home.directory / "connection.key"
+    hosts = LOOPBACK if host in LOOPBACK else (host,)
+    certificate = sign_coordinator(authority, request_certificate(key_file, COORDINATOR), hosts)
+    shutil.rmtree(home.kit, ignore_errors=True)
+    write_coordinator_kit(
+        home.kit,
+        Credentials(key_file, certificate, authority_certificate(authority)),
+        federation=home.plan.name,
+        host=host,
+        port=port,
+        sites=tuple(site.name for site in home.plan.sites),
+    )

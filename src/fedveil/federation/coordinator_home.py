@@ -1,0 +1,157 @@
+"""A coordinator's directory.
+
+plan.json         what sites agree to, by its hash
+coordinator.key   what questions are signed with; secret
+federation.json   where the public validation records are
+marks.json        what each site gave to be shown to it next time
+contacts.jsonl    what each site did with each question: for people, not for release
+authority/        the federation's own; its key is secret
+connection.key    of the coordinator's certificate; secret
+kit/              what the transport starts from, with its logs
+invitations/      one for each site, to be sent to it; nothing in them is secret
+run/              a run like any other: ledger, checkpoints, result, model
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_plan
+from fedveil.core.atomic import disk_errors, private_opener, write_whole
+from fedveil.core.errors import FedveilError
+from fedveil.runs.files import RunFiles
+from fedveil.runtimes.site_network import RemoteSite
+
+KEY_LENGTH = 32
+
+
+@dataclass(frozen=True)
+class Contact:
+    """What a site did when it was asked: `problem` is empty where it answered. `round` is None when it was to join."""
+
+    time: float
+    site: str
+    round: int | None
+    problem: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class CoordinatorHome:
+    """Where things are."""
+
+    directory: Path
+
+    @property
+    def plan_file(self) -> Path:
+        return self.directory / "plan.json"
+
+    @property
+    def key_file(self) -> Path:
+        return self.directory / "coordinator.key"
+
+    @property
+    def settings_file(self) -> Path:
+        return self.directory / "federation.json"
+
+    @property
+    def marks_file(self) -> Path:
+        return self.directory / "marks.json"
+
+    @property
+    def contacts_file(self) -> Path:
+        return self.directory / "contacts.jsonl"
+
+    @property
+    def kit(self) -> Path:
+        return self.directory / "kit"
+
+    @property
+    def run(self) -> RunFiles:
+        return RunFiles(self.directory / "run")
+
+    @cached_property
+    def plan(self) -> FederationPlan:
+        if not self.plan_file.is_file():
+            raise FedveilError(f"{self.directory}: not a coordinator's directory (plan.json is missing)")
+        with disk_errors(self.plan_file):
+            return read_plan(self.plan_file.read_bytes())
+
+    @cached_property
+    def key(self) -> Ed25519PrivateKey:
+        with disk_errors(self.key_file):
+            content = self.key_file.read_bytes()
+        if len(content) != KEY_LENGTH:
+            raise FedveilError(f"{self.key_file}: not a key of {KEY_LENGTH} bytes")
+        return Ed25519PrivateKey.from_private_bytes(content)
+
+    @property
+    def sites(self) -> tuple[RemoteSite, ...]:
+        return tuple(RemoteSite(site.name, bytes.fromhex(site.key)) for site in self.plan.sites)
+
+    @property
+    def validation(self) -> Path:
+        """The public records that the model is measured on."""
+        return Path(str(read_table_of(self.settings_file).get("validation")))
+
+    def read_marks(self) -> dict[str, str]:
+        if not self.marks_file.is_file():
+            return {}
+        return {str(name): str(mark) for name, mark in read_table_of(self.marks_file).items()}
+
+    def keep_marks(self, marks: Mapping[str, str]) -> None:
+        write_whole(self.marks_file, json.dumps(dict(marks)).encode(), private=True)
+
+    def note_contact(self, contact: Contact) -> None:
+        """For people. It is not synced: a thousand sites answer in a round, and nothing rests on these lines."""
+        line = json.dumps(vars(contact)) + "\n"
+        with disk_errors(self.contacts_file), open(self.contacts_file, "a", opener=private_opener) as file:
+            file.write(line)
+
+    def contacts(self) -> list[Contact]:
+        """All that was noted, in its order; a line that was cut off is left out."""
+        if not self.contacts_file.is_file():
+            return []
+        with disk_errors(self.contacts_file):
+            lines = self.contacts_file.read_text(encoding="utf-8", errors="replace").split("\n")
+        contacts = []
+        for line in lines:
+            try:
+                contacts.append(Contact(**json.loads(line)))
+            except (ValueError, TypeError):
+                continue
+        return contacts
+
+
+def now() -> float:
+    return round(time.time(), 3)
+
+
+def read_table_of(path: Path) -> dict[str, Any]:
+    """A table in a JSON file."""
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FedveilError(f"{path}: can't be read ({error})") from None
+    if not isinstance(table, dict):
+        raise FedveilError(f"{path}: can't be read (not a table)")
+    return table
+
+
+def read_registration(path: Path, schema: str) -> RegisteredSite:
+    """What a site registered itself with; `schema` is the digest of the schema that all must encode with."""
+    table = read_table_of(path)
+    if table.get("schema") != schema:
+        raise FedveilError(f"{path}: this site encodes its records by another schema")
+    try:
+        return RegisteredSite(table["name"], table["records"], table["key"])
+    except (KeyError, TypeError):
+        raise FedveilError(f"{path}: not the registration of a site") from None

@@ -1,0 +1,39 @@
+"""Which methods real sites can train by, and which policies let them: the table of docs/federation.md."""
+
+from __future__ import annotations
+
+from fedveil.method import Method
+from fedveil.parts.personal import Shared
+from fedveil.zoo import ZOO, named
+
+COLUMNS_OF_METHODS = ("method", "over real sites", "a site's policy can ask for")
+
+
+def federable_rows() -> list[tuple[str, str, str]]:
+    """One row for each method of the zoo, from what the method declares."""
+    return [(name, *_row(named(name))) for name in ZOO]
+
+
+def _row(method: Method) -> tuple[str, str]:
+    if not isinstance(method.personal, Shared):
+        return f"no: '{method.personal.kind}' mixes clients' own models, which stay at their sites", "–"
+    places = method.mechanisms
+    asks = [text for place, text in _ASKS.items() if place in places]
+    return "yes", "; ".join(asks) or "nothing: it adds no noise, so only a rehearsal takes part"
+
+
+_ASKS = {
+    "example": "record × client, server, peer, released (and on_device with `example.each_row`)",
+    "upload": "client and record × client, server, peer, released",
+    "server": "client and record × peer, released, if it trusts the coordinator to add the noise; `server` is refused",
+}
+
+
+def federable_table() -> str:
+    """The table as Markdown."""
+    rows = [
+        COLUMNS_OF_METHODS,
+        ("---", "---", "---"),
+        *((f"`{name}`", can, asks) for name, can, asks in federable_rows()),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

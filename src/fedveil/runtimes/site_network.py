@@ -1,0 +1,236 @@
+"""Clients that are real sites, reached through a transport: each is asked, and answers or does not.
+
+A round is one question to each site of the cohort. Asked again (after a crash, or by a transport that lost an answer),
+a site sends the same bytes, so nothing here has to be remembered. An answer that is not what the plan declares is left
+out like one that never came, and its reason is noted: a site can spoil its own part of a round, not the round.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from torch import Tensor
+
+from fedveil.core.declaration_records import read_receipt, same_declaration
+from fedveil.core.errors import FedveilError
+from fedveil.core.types import Declaration, Population, Receipt, Taps
+from fedveil.engine.batched import EVALUATION_SLICE, Engine, Evaluation
+from fedveil.engine.client import Broadcast, Upload
+from fedveil.engine.job import Job
+from fedveil.engine.loop import MakeRuntime, Runtime
+from fedveil.engine.personal_models import Starts
+from fedveil.engine.server import ServerState
+from fedveil.mechanisms.noise import grid_width
+from fedveil.runtimes.local import one_thread, precomputed
+from fedveil.runtimes.messages import MessageUnreadable, Speaker, read_message, tensor_bytes, write_message
+from fedveil.runtimes.transport import Transport
+
+LONGEST_MARK = 400
+"""Characters of what a site gives the coordinator to keep."""
+
+LONGEST_REASON = 1000
+
+
+@dataclass(frozen=True)
+class RemoteSite:
+    """A site as the plan names it; `key` is the public half of what it signs with."""
+
+    name: str
+    key: bytes
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a site did not do what it was asked, or what is wrong with its answer: a kind for code, a text for people."""
+
+    kind: str
+    text: str
+
+
+@dataclass
+class Correspondence:
+    """All that it takes to talk to the sites of one plan.
+
+    `marks` has what each site gave to be shown to it next time, by which it notices that its ledger was set back.
+    `keep_marks` stores them; `note` hears what every site did, as it comes.
+    """
+
+    transport: Transport
+    plan: bytes  # its hash
+    key: Ed25519PrivateKey
+    sites: tuple[RemoteSite, ...]
+    deadline: float
+    marks: dict[str, str] = field(default_factory=dict)
+    keep_marks: Callable[[Mapping[str, str]], None] = lambda marks: None
+    note: Callable[[str, int | None, Refusal | None], None] = lambda name, round, refusal: None
+
+    def ask(
+        self, clients: Sequence[int], header: Mapping[str, Any], tensors: bytes = b"", round: int | None = None
+    ) -> Iterator[tuple[int, dict[str, Any], dict[str, Tensor]]]:
+        """One question to each of these sites; (number, header, tensors) of those who did as they were asked.
+
+        Answers come as they arrive. A site that answers twice is heard once.
+        """
+        numbers = {self.sites[client].name: client for client in clients}
+        questions = {
+            name: write_message(
+                self.key, Speaker.COORDINATOR, self.plan, {**header, "mark": self.marks.get(name)}, tensors
+            )
+            for name in numbers
+        }
+        largest = 3 * len(tensors) + 2**20  # an update on its grid has twice the bytes of a model
+        known = dict(self.marks)
+        try:
+            for name, data in self.transport.ask(questions, self.deadline):
+                client = numbers.pop(name, None)
+                if client is None:
+                    continue
+                try:
+                    answer = read_message(data, Speaker.SITE, self.plan, self.sites[client].key, largest)
+                    self._take_mark(name, answer.header.get("mark"))
+                    refusal = _refusal_in(answer.header)
+                except MessageUnreadable as error:
+                    refusal = Refusal("unreadable", f"its answer can't be read: {error}")
+                self.note(name, round, refusal)
+                if refusal is None:
+                    yield client, answer.header, answer.tensors
+        finally:
+            if self.marks != known:
+                self.keep_marks(self.marks)
+        for name in numbers:
+            self.note(name, round, Refusal("silent", f"no answer within {self.deadline:g} seconds"))
+
+    def _take_mark(self, name: str, mark: object) -> None:
+        if isinstance(mark, str) and len(mark) <= LONGEST_MARK:
+            self.marks[name] = mark
+
+
+def question_name(plan: bytes, round: int, bound: float | None, parameters: Tensor) -> str:
+    """By which both sides know a question: a hash of all that the answer depends on, and of nothing else."""
+    digest = hashlib.sha256(b"fedveil question\0" + plan)
+    digest.update(json.dumps([round, bound], allow_nan=False).encode() + b"\0")
+    digest.update(parameters.detach().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def over_network(correspondence: Correspondence) -> MakeRuntime:
+    """Runtimes whose clients are the sites of a plan."""
+
+    @contextmanager
+    def make(job: Job) -> Iterator[Runtime]:
+        with one_thread():
+            yield NetworkRuntime(precomputed(job), correspondence)
+
+    return make
+
+
+class NetworkRuntime:
+    """Asks sites to train. The job's own sites are numbers of records and names, from the plan; no records are here.
+
+    The model is measured on the job's validation records, which are the coordinator's own.
+    """
+
+    def __init__(self, job: Job, correspondence: Correspondence) -> None:
+        self._job, self._sites = job, correspondence
+        self._population: Population = job.sites.population
+        self._engine = Engine(job)
+
+    def train(
+        self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
+    ) -> Iterator[Upload]:
+        """The uploads of those who answered, in the cohort's order whoever was first."""
+        if taps.views or starts is not None:
+            raise FedveilError("a real site shows nobody its work, and keeps a model of its own to itself")
+        expected = question_name(self._sites.plan, broadcast.round, broadcast.bound, broadcast.parameters)
+        header = {"kind": "train", "round": broadcast.round, "bound": broadcast.bound}
+        tensors = tensor_bytes({"parameters": broadcast.parameters})
+        waiting, early = list(cohort), dict[int, Upload]()
+        for client, answer, given in self._sites.ask(cohort, header, tensors, broadcast.round):
+            try:
+                if answer.get("kind") != "update" or answer.get("question") != expected:
+                    raise MessageUnreadable("it answers another question")
+                early[client] = self._upload(broadcast, client, answer, given)
+            except MessageUnreadable as error:
+                name = self._sites.sites[client].name
+                self._sites.note(name, broadcast.round, Refusal("not-declared", f"its answer does not count: {error}"))
+                continue
+            while waiting and waiting[0] in early:
+                yield early.pop(waiting.pop(0))
+        yield from (early[client] for client in waiting if client in early)
+
+    def _upload(self, broadcast: Broadcast, client: int, answer: Mapping[str, Any], given: dict[str, Tensor]) -> Upload:
+        """An answer as the loop takes it, if it is what the plan declares."""
+        size, method = self._job.layout.size, self._job.method
+        declared = method.declare(
+            broadcast.round,
+            self._population.records[client],
+            self._job.layout.group_count,
+            self._population.clients,
+            broadcast.bound,
+        )
+        own = [one for one in declared if one.place != "server"]
+        receipts = _receipts(answer.get("receipts"), own, broadcast.round, client, size)
+        upload = None if method.upload is None else method.upload.at(broadcast.round, method.rounds, broadcast.bound)
+        cells = None
+        if any(one.adds_up and one.sum_std > 0 for one in own):
+            cells = _vector(given.pop("cells", None), size, torch.float64)
+            if not bool((cells.round() == cells).all()):
+                raise MessageUnreadable("its update is not on the grid of its noise")
+            update = (cells * grid_width(own[-1].sum_std)).to(torch.float32)
+        else:
+            update = _vector(given.pop("update", None), size, torch.float32)
+        report = None
+        if upload is not None and upload.reporter is not None:
+            report = _vector(given.pop("report", None), upload.reporter.width, torch.float64)
+        if given:
+            raise MessageUnreadable("it has tensors that nobody asked for")
+        return Upload(client, update, receipts, None, cells, report)
+
+    def evaluate(self, state: ServerState) -> Evaluation:
+        firsts = range(0, len(self._job.validation), EVALUATION_SLICE)
+        return Evaluation.total([self._engine.evaluate(state.released, first) for first in firsts])
+
+
+def _refusal_in(header: Mapping[str, Any]) -> Refusal | None:
+    if header.get("kind") != "refused":
+        return None
+    kind, text = header.get("reason"), header.get("text")
+    if not isinstance(kind, str) or not isinstance(text, str):
+        raise MessageUnreadable("it refuses without a reason")
+    return Refusal(kind[:LONGEST_REASON], text[:LONGEST_REASON])
+
+
+def _receipts(
+    tables: object, declared: Sequence[Declaration], round: int, client: int, size: int
+) -> tuple[Receipt, ...]:
+    """The receipts of all that was declared, in that order, with the numbers of this machine."""
+    try:
+        receipts = {each.did.place: each for each in map(read_receipt, tables)}  # type: ignore[call-overload]
+        several = len(tables) != len(receipts)  # type: ignore[arg-type]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise MessageUnreadable("it has no receipts") from None
+    if several or receipts.keys() != {one.place for one in declared}:
+        raise MessageUnreadable("its receipts are not those of the mechanisms that the plan declares")
+    for one in declared:
+        receipt = receipts[one.place]
+        wanted = one.steps * size if one.sum_std > 0 else 0
+        if (receipt.round, receipt.client) != (round, client) or not same_declaration(one, receipt.did):
+            raise MessageUnreadable(f"what it did at '{one.place}' is not what the plan declares")
+        if not receipt.confirmed or receipt.draws < wanted:
+            raise MessageUnreadable(f"it does not confirm its noise at '{one.place}'")
+    return tuple(replace(receipts[one.place], did=one) for one in declared)
+
+
+def _vector(tensor: Tensor | None, size: int, kind: torch.dtype) -> Tensor:
+    if tensor is None or tensor.dtype != kind or tuple(tensor.shape) != (size,):
+        raise MessageUnreadable("a tensor is missing, or not of the shape that the plan declares")
+    if not bool(torch.isfinite(tensor).all()):
+        raise MessageUnreadable("a tensor has values that are not finite")
+    return tensor

@@ -1,0 +1,85 @@
+"""A site reads a plan, sees what it costs here, and agrees to it by its hash, or does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedveil.accounting.alone import PlanBounds, bounds_of, spent_over, table_alone
+from fedveil.accounting.table import Table
+from fedveil.config.federation_plan import FederationPlan, read_plan
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.ledger.lifetime import LifetimeLedger
+from fedveil.site.home import SiteHome
+from fedveil.site.policy import SitePolicy
+from fedveil.site.site_work import PlannedWork, check_spending
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What a site must know before it agrees: all of it computed here, by the site's own accountant."""
+
+    plan: FederationPlan
+    client: int
+    policy: SitePolicy
+    table: Table  # what the plan costs this site, counting on nobody else
+    price: float  # ε of the plan in the cell of the policy, at its δ for a plan
+    spent: float  # ε of all plans so far, at the lifetime's δ
+    after: float  # the same, if every round of this plan is answered once
+    approved: dict[str, str]  # the plans that were agreed to before, by their hashes
+
+
+def read_plan_file(path: str | Path) -> FederationPlan:
+    """The plan in a file."""
+    with disk_errors(Path(path)):
+        return read_plan(Path(path).read_bytes())
+
+
+def examine(home: SiteHome, plan: FederationPlan) -> Examined:
+    """What a plan costs here. A plan that this site can't agree to is `Refused`."""
+    work = PlannedWork(home, plan)
+    work.check()
+    with home.opened_ledger() as ledger:
+        before = _bounds_by_plan(home, ledger, without=plan.hash)
+        every = _bounds_by_plan(home, ledger)
+        approved = ledger.approved
+    check_spending(home.policy, work.planned, before)
+    lifetime = home.policy.lifetime
+    return Examined(
+        plan=plan,
+        client=work.client,
+        policy=home.policy,
+        table=table_alone(plan.context, work.client),
+        price=work.price,
+        spent=spent_over(every, lifetime.delta),
+        after=spent_over([*before, work.planned], lifetime.delta),
+        approved=approved,
+    )
+
+
+def approve(home: SiteHome, plan: FederationPlan) -> None:
+    """Agree to a plan, by its hash. The plan is kept word for word before the ledger says that it was agreed to."""
+    examine(home, plan)
+    write_whole(home.plan_file(plan.hash), plan.content)
+    with home.opened_ledger() as ledger:
+        ledger.approve(plan.hash, plan.name)
+
+
+def spent_by_plan(home: SiteHome, ledger: LifetimeLedger) -> dict[str, float]:
+    """ε of each plan so far, in the cell of the policy, at its δ for a plan."""
+    delta = home.policy.plan.delta
+    return {plan: spent_over([_bounds(home, ledger, plan)], delta) for plan in ledger.approved}
+
+
+def spent_for_ever(home: SiteHome, ledger: LifetimeLedger) -> float:
+    """ε of all plans so far, in the cell of the policy, at the lifetime's δ."""
+    return spent_over(_bounds_by_plan(home, ledger), home.policy.lifetime.delta)
+
+
+def _bounds_by_plan(home: SiteHome, ledger: LifetimeLedger, without: str = "") -> list[PlanBounds]:
+    return [_bounds(home, ledger, plan) for plan in ledger.approved if plan != without]
+
+
+def _bounds(home: SiteHome, ledger: LifetimeLedger, plan: str) -> PlanBounds:
+    answers = [paid.declared for paid in ledger.paid if paid.plan == plan]
+    return bounds_of(answers, len(home.records), home.policy.unit, home.policy.view)

@@ -1,0 +1,57 @@
+"""A site's connection: a key that is made here and stays, a request that goes to the coordinator, and what comes back.
+
+The key is `connection.key`. `kit/` is made of an invitation: certificate, the coordinator's address, NVFlare's logs.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.errors import FedveilError
+from fedveil.runtimes.certificates import check_certificate, check_site_name, request_certificate
+from fedveil.runtimes.invitation import Invitation
+from fedveil.runtimes.startup_kit import Credentials, write_site_kit
+from fedveil.site.home import SiteHome
+
+REQUEST = "certificate_request"
+"""The key of a registration that has what the coordinator is to sign."""
+
+
+def add_request(home: SiteHome) -> None:
+    """Put a request for a certificate into the registration, for a key that is made here if there is none."""
+    with disk_errors(home.registration_file):
+        registration = json.loads(home.registration_file.read_bytes())
+    request = request_certificate(_key_file(home), check_site_name(home.name))
+    write_whole(
+        home.registration_file, (json.dumps(registration | {REQUEST: request.decode()}, indent=2) + "\n").encode()
+    )
+
+
+def check_invitation(home: SiteHome, invitation: Invitation) -> None:
+    """Refuse an invitation that is another site's, or whose certificate is not for this site's key."""
+    if invitation.site != home.name:
+        raise FedveilError(f"the invitation is for '{invitation.site}', and this is '{home.name}'")
+    check_certificate(
+        invitation.certificate.encode(),
+        authority=invitation.authority.encode(),
+        key_file=_key_file(home),
+        name=home.name,
+    )
+
+
+def connect(home: SiteHome, invitation: Invitation) -> None:
+    """Make the kit from which the site serves, or make it anew: for another plan, certificate or address."""
+    check_invitation(home, invitation)
+    credentials = Credentials(_key_file(home), invitation.certificate.encode(), invitation.authority.encode())
+    with disk_errors(home.kit):
+        shutil.rmtree(home.kit, ignore_errors=True)
+        write_site_kit(
+            home.kit, credentials, federation=invitation.federation, host=invitation.host, port=invitation.port
+        )
+
+
+def _key_file(home: SiteHome) -> Path:
+    return home.directory / "connection.key"

@@ -1,0 +1,211 @@
+"""A site's directory: its settings, its keys, its ledger, the plans it agreed to, and the answers it gave.
+
+site.toml           name, where the records are, the policy
+schema.toml         how records are encoded, word for word as in every plan
+sign.key, mark.key  secrets; neither leaves the directory
+registration.json   what a coordinator needs to know: public
+ledger.sqlite       with ledger.head beside it: what was ever charged
+plans/HASH.json     plans that were agreed to
+connection.key      of the certificate that the site connects with; secret
+kit/                what the transport starts from
+outbox/             answers, so that the same question gets the same bytes
+site.log            what went wrong here, in full; for the site's own people
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_plan
+from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, private_opener, write_whole
+from fedveil.core.digests import keyed_digest
+from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.data.encoded_table import read_table
+from fedveil.data.examples import Examples, check_examples, examples_digest
+from fedveil.data.schema import Schema
+from fedveil.data.schema_file import read_schema, schema_digest, schema_toml
+from fedveil.data.site_tables import table_examples
+from fedveil.ledger.anchor import user_key
+from fedveil.ledger.lifetime import LifetimeLedger
+from fedveil.site.policy import SitePolicy, read_policy
+
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class SiteHome:
+    """Where things are, and what the site is called."""
+
+    directory: Path
+
+    @property
+    def settings_file(self) -> Path:
+        return self.directory / "site.toml"
+
+    @property
+    def schema_file(self) -> Path:
+        return self.directory / "schema.toml"
+
+    @property
+    def registration_file(self) -> Path:
+        return self.directory / "registration.json"
+
+    @property
+    def ledger_file(self) -> Path:
+        return self.directory / "ledger.sqlite"
+
+    @property
+    def plans(self) -> Path:
+        return self.directory / "plans"
+
+    @property
+    def outbox(self) -> Path:
+        return self.directory / "outbox"
+
+    @property
+    def kit(self) -> Path:
+        return self.directory / "kit"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "site.log"
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        try:
+            table = tomllib.loads(self.settings_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise FedveilError(f"{self.directory}: not a site's directory (site.toml is missing)") from None
+        except (OSError, ValueError) as error:
+            raise FedveilError(f"{self.settings_file}: can't be read ({error})") from None
+        if not all(isinstance(table.get(key), str) for key in ("name", "data")):
+            raise FedveilError(f"{self.settings_file}: must say name and data")
+        return table
+
+    @property
+    def name(self) -> str:
+        return str(self.settings["name"])
+
+    @cached_property
+    def policy(self) -> SitePolicy:
+        try:
+            return read_policy(self.settings.get("policy", {}))
+        except FedveilError as error:
+            raise FedveilError(f"{self.settings_file}: {error}") from None
+
+    @cached_property
+    def schema(self) -> Schema:
+        return read_schema(self.schema_file)
+
+    @cached_property
+    def records(self) -> Examples:
+        """The records, encoded by the schema."""
+        path = Path(self.settings["data"])
+        path = path if path.is_absolute() else self.directory / path
+        return read_records(path, self.schema)
+
+    @cached_property
+    def signing_key(self) -> Ed25519PrivateKey:
+        return Ed25519PrivateKey.from_private_bytes(self._secret("sign.key"))
+
+    @cached_property
+    def mark_key(self) -> bytes:
+        return self._secret("mark.key")
+
+    def _secret(self, name: str) -> bytes:
+        path = self.directory / name
+        with disk_errors(path):
+            key = path.read_bytes()
+        if len(key) != KEY_BYTES:
+            raise FedveilError(f"{path}: not a key of {KEY_BYTES} bytes")
+        return key
+
+    @property
+    def public_key(self) -> str:
+        return self.signing_key.public_key().public_bytes_raw().hex()
+
+    @property
+    def registration(self) -> RegisteredSite:
+        """What is public of this site."""
+        return RegisteredSite(self.name, len(self.records), self.public_key)
+
+    def opened_ledger(self) -> LifetimeLedger:
+        """The ledger, held to the records and the schema that it was begun with."""
+        ledger = LifetimeLedger(self.ledger_file, key=user_key())
+        try:
+            ledger.begin({"name": self.name, "schema": schema_toml(self.schema), "records": self._records_text()})
+        except BaseException:
+            ledger.__exit__(None, None, None)
+            raise
+        return ledger
+
+    def _records_text(self) -> str:
+        """What stands for the records in the ledger: a keyed hash, which says nothing to whoever has not the key."""
+        return keyed_digest(self.mark_key, examples_digest(self.records))
+
+    def plan_file(self, hash: str) -> Path:
+        return self.plans / f"{hash}.json"
+
+    def read_plan(self, hash: str) -> FederationPlan:
+        """A plan that was agreed to."""
+        path = self.plan_file(hash)
+        with disk_errors(path):
+            plan = read_plan(path.read_bytes())
+        if plan.hash != hash:
+            raise FedveilError(f"{path}: is another plan than its name says")
+        return plan
+
+    def note(self, text: str) -> None:
+        """A line for the site's own people."""
+        with disk_errors(self.log), open(self.log, "a", encoding="utf-8", opener=private_opener) as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+
+
+def make_site(
+    directory: str | Path, *, name: str, data: str | Path, schema: str | Path, policy: SitePolicy
+) -> SiteHome:
+    """A new site: keys are made here and stay here. The records stay where they are."""
+    home = SiteHome(Path(directory))
+    if home.directory.exists() and any(home.directory.iterdir()):
+        raise ArgumentError("home", f"{home.directory} already exists and is not empty; choose another")
+    read = read_schema(schema)
+    if read.private_columns:
+        columns = ", ".join(read.private_columns)
+        raise ArgumentError("schema", f"what was read off records is private; replace what it says of {columns}")
+    records = read_records(Path(data), read)
+    RegisteredSite(name, len(records), "0" * 64)  # a name that nobody could register is refused before keys are made
+    with disk_errors(home.directory):
+        if not home.directory.exists():
+            make_folder(home.directory, PRIVATE_FOLDER)
+        make_folder(home.plans, PRIVATE_FOLDER)
+        make_folder(home.outbox, PRIVATE_FOLDER)
+    write_whole(home.directory / "sign.key", Ed25519PrivateKey.generate().private_bytes_raw(), private=True)
+    write_whole(home.directory / "mark.key", secrets.token_bytes(KEY_BYTES), private=True)
+    write_whole(home.schema_file, schema_toml(read).encode())
+    settings = {"name": name, "data": str(Path(data).resolve()), "policy": policy.to_dict()}
+    write_whole(home.settings_file, tomli_w.dumps(settings).encode(), private=True)
+    site = home.registration
+    public = {"name": site.name, "records": site.records, "key": site.key, "schema": schema_digest(read)}
+    write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())
+    home.opened_ledger().__exit__(None, None, None)
+    return home
+
+
+def read_records(path: Path, schema: Schema) -> Examples:
+    """A site's own table, encoded."""
+    table = read_table(path, schema, sited=False)
+    if not len(table):
+        raise FedveilError(f"{path}: the schema leaves no row of it")
+    examples = table_examples(table)
+    check_examples(str(path), examples, schema.task)
+    return examples

@@ -1,0 +1,184 @@
+"""A plan at a site: whether the site agrees to it, what an answer will do, and the work itself.
+
+The work is the client's function of the simulation (`engine/client.py:local_work`) on this site's records alone, with
+its number in the plan. Every computation has its own key: noise that was drawn for one question is never drawn for
+another, so no two answers can be subtracted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedveil.accounting.alone import PlanBounds, bounds_of, fits_within, planned_answers, spent_over
+from fedveil.config.federation_plan import FederationPlan
+from fedveil.core.declaration_records import receipt_record
+from fedveil.core.objectives import objective_for
+from fedveil.core.streams import Streams
+from fedveil.core.types import Declaration
+from fedveil.data.examples import Examples
+from fedveil.data.schema_file import schema_toml
+from fedveil.engine.batched import choose
+from fedveil.engine.client import Broadcast, Upload, local_work
+from fedveil.engine.gradients import Gradients
+from fedveil.engine.job import Job
+from fedveil.engine.noise_memory import NoiseMemory
+from fedveil.engine.sites import Sites
+from fedveil.mechanisms.adaptive import LEAST_BOUND, MOST_BOUND
+from fedveil.mechanisms.noise import NoiseSource
+from fedveil.runtimes.local import one_thread, precomputed
+from fedveil.site.home import SiteHome
+from fedveil.site.policy import SitePolicy
+from fedveil.site.refusals import RefusalKind, Refused
+
+
+@dataclass(frozen=True)
+class PlannedWork:
+    """One plan as this site takes part in it."""
+
+    home: SiteHome
+    plan: FederationPlan
+
+    @cached_property
+    def client(self) -> int:
+        """This site's number in the plan."""
+        return self.plan.population.names.index(self.home.name)
+
+    @cached_property
+    def planned(self) -> PlanBounds:
+        """What the whole plan shows of this site, in the cell of its policy."""
+        policy = self.home.policy
+        answers = planned_answers(self.plan.context, self.client)
+        return bounds_of(answers, len(self.home.records), policy.unit, policy.view)
+
+    @property
+    def price(self) -> float:
+        """ε of the whole plan at the policy's δ for a plan."""
+        return spent_over([self.planned], self.home.policy.plan.delta)
+
+    def check(self) -> None:
+        """Refuse what this site does not agree to, whatever it has spent so far."""
+        self._check_names()
+        policy, spec = self.home.policy, self.plan.spec
+        self.plan.network()  # it is what the plan says, and can be trained privately
+        if policy.rehearsal:
+            return
+        if spec.seed is not None:
+            raise Refused(
+                RefusalKind.SEEDED, "a seeded plan is not private: whoever knows the seed takes the noise off"
+            )
+        if not self.planned.bounds:
+            reasons = "; ".join(dict.fromkeys(self.planned.reasons))
+            text = f"the policy here asks for noise that protects {policy.cell}, and the plan has none: {reasons}"
+            raise Refused(RefusalKind.UNPROTECTED, text)
+        if not fits_within([self.planned], policy.plan):
+            text = (
+                f"the plan costs ε = {self.price:.4g} of {policy.cell}; the policy here allows {policy.plan.epsilon:g}"
+            )
+            raise Refused(RefusalKind.OVER_BUDGET, f"{text} at δ = {policy.plan.delta:g}")
+
+    def _check_names(self) -> None:
+        mine = self.home.registration
+        if mine.name not in self.plan.population.names:
+            raise Refused(RefusalKind.WRONG_SITE, f"the plan does not name the site '{mine.name}'")
+        named = self.plan.sites[self.client]
+        if named.key != mine.key:
+            raise Refused(RefusalKind.WRONG_SITE, f"the plan has another key for the site '{mine.name}'")
+        if named.records != mine.records:
+            text = f"the plan counts {named.records} records here; there are {mine.records}"
+            raise Refused(RefusalKind.WRONG_RECORDS, text)
+        if schema_toml(self.home.schema) != self.plan.schema_text:
+            raise Refused(RefusalKind.WRONG_RECORDS, "the plan's schema is not the schema of the records here")
+
+    # One question
+
+    def check_question(self, round: object, bound: object, tensors: dict[str, Tensor]) -> Broadcast:
+        """What the coordinator asks, if the plan lets it."""
+        method = self.plan.spec.method
+        if type(round) is not int or not 0 <= round < method.rounds:
+            raise Refused(RefusalKind.WRONG_QUESTION, f"the plan has rounds 0 to {method.rounds - 1}")
+        moves = method.adaptive_clip is not None and method.adaptive_clip.adaptive is not None
+        at_upload = method.upload is not None and method.upload.adaptive is not None
+        if bound is not None and (not moves or type(bound) is not float or not LEAST_BOUND <= bound <= MOST_BOUND):
+            raise Refused(RefusalKind.WRONG_QUESTION, "a clipping bound that the plan does not have, or not a bound")
+        if at_upload and bound is None:
+            raise Refused(RefusalKind.WRONG_QUESTION, "the clipping bound is missing")
+        parameters = tensors.get("parameters")
+        if tensors.keys() != {"parameters"} or parameters is None or parameters.dtype != torch.float32:
+            raise Refused(RefusalKind.WRONG_QUESTION, "a question has the model's parameters, and nothing else")
+        if tuple(parameters.shape) != (self.plan.parameters,) or not bool(torch.isfinite(parameters).all()):
+            raise Refused(RefusalKind.WRONG_QUESTION, f"not {self.plan.parameters} finite parameters")
+        return Broadcast(round, parameters, bound if isinstance(bound, float) else None)
+
+    def declared(self, broadcast: Broadcast) -> tuple[Declaration, ...]:
+        """What an answer will do to the records here, and what the server promises to add to the sum of all."""
+        return self.plan.spec.method.declare(
+            broadcast.round, len(self.home.records), self.plan.layers, len(self.plan.sites), broadcast.bound
+        )
+
+    def upload(self, broadcast: Broadcast) -> Upload:
+        """The work of one round, with a key that nothing else is ever drawn from."""
+        seed = self.plan.spec.seed
+        streams = Streams.from_system() if seed is None else Streams.from_seed(seed)
+        job, gradients = self._training
+        with one_thread():
+            (upload,) = local_work(
+                job.method,
+                broadcast,
+                job.sites,
+                [self.client],
+                gradients=gradients,
+                streams=streams,
+                noise=NoiseSource(streams),
+                memory=self._memory,
+            )
+        return upload
+
+    @cached_property
+    def _memory(self) -> NoiseMemory:
+        return NoiseMemory()
+
+    @cached_property
+    def _training(self) -> tuple[Job, Gradients]:
+        records, spec = self.home.records, self.plan.spec
+        objective = objective_for(self.plan.schema.task, spec.objective)
+        sites = Sites.alone(records, self.client)
+        nothing = Examples(records.inputs[:0], records.labels[:0])
+        job = Job(spec.method, self.plan.network(), sites, nothing, Streams.from_system(), objective=objective)
+        job = precomputed(job)
+        return job, choose(job.model, job.sites.examples.inputs.shape[1:], job.objective)
+
+
+def sendable(upload: Upload) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What leaves the site: receipts, and the update as it was noised. Diagnostics of raw records do not."""
+    tensors = {"update": upload.update} if upload.cells is None else {"cells": upload.cells}
+    tensors |= {} if upload.report is None else {"report": upload.report.to(torch.float64)}
+    return {"receipts": [receipt_record(receipt) for receipt in upload.receipts]}, tensors
+
+
+def check_spending(policy: SitePolicy, mine: PlanBounds, others: Sequence[PlanBounds]) -> None:
+    """Refuse an answer after which a plan, or all plans together, would have cost more than the policy allows."""
+    if policy.rehearsal:
+        return
+    if not fits_within([mine], policy.plan):
+        raise Refused(
+            RefusalKind.OVER_BUDGET,
+            f"one more answer under this plan would pass ε = {policy.plan.epsilon:g} of {policy.cell} at δ ="
+            f" {policy.plan.delta:g}, which is what a plan may cost here",
+        )
+    if not fits_within([mine, *others], policy.lifetime):
+        raise Refused(
+            RefusalKind.OVER_LIFETIME,
+            f"one more answer would pass what may ever be learned of {policy.cell} here",
+        )
+
+
+def left_of(epsilon: float, spent: float) -> float:
+    """What is left of a budget; nothing where more was spent, or without bound."""
+    return max(epsilon - spent, 0.0) if math.isfinite(spent) else 0.0

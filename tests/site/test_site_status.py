@@ -1,0 +1,46 @@
+"""How things stand at a site, also while it is serving."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from federation_scene import make_scene, policy
+from killing import Asker
+
+from fedveil.site import site_status as module
+from fedveil.site.home import SiteHome
+from fedveil.site.serving import SiteServer
+from fedveil.site.site_status import site_status, status_lines
+
+
+def test_a_site_that_is_serving_tells_what_was_paid_and_what_is_left(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes={"north": 60}, allowed=policy(epsilon=1.0, lifetime=2.0))
+    home = scene.sites["north"]
+    with SiteServer(home) as server:
+        asker = Asker(scene, "north", server.answer)
+        for round in range(3):
+            asker.ask(round=round)
+        asker.ask(round=99)
+        serving = site_status(SiteHome(home.directory))
+    still = site_status(SiteHome(home.directory))
+    assert serving == still
+    (plan,) = still.plans
+    assert (plan.charged, plan.answered, plan.last_round) == (3, 3, 2)
+    assert still.spent == plan.spent > 0
+    assert still.to_dict()["left"] == pytest.approx(2.0 - still.spent)
+    text = "\n".join(status_lines(still))
+    assert "3 answers sent, 3 paid for" in text
+    assert "last problem:" in text
+    assert "wrong-question" in text
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes={"north": 60})
+    home = scene.sites["north"]
+    before = {path: path.read_bytes() for path in home.directory.iterdir() if path.is_file()}
+    site_status(home)
+    with SiteServer(home):
+        site_status(home)
+    assert {path: path.read_bytes() for path in home.directory.iterdir() if path.is_file()} == before
+    assert module.COPIES > 1
