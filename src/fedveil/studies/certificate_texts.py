@@ -25,6 +25,7 @@ BY_CAVEAT = {
     CaveatKind.MEAN_OF_DRAWS: "Who takes part is drawn as declared, and nobody is left out of the draw by a budget.",
     CaveatKind.PLAIN_SUM: "Of a round nothing is seen but the plain sum over its cohort.",
     CaveatKind.FULL_COHORTS: "A round with too few candidates does not run.",
+    CaveatKind.ANSWERS: "Whether a site answers in time does not depend on its records.",
     CaveatKind.OTHERS_NOISE: "The other clients of a cohort add their noise, and keep it to themselves.",
     CaveatKind.NO_COPIES: "No record is held by more than one client.",
     CaveatKind.PUBLIC_COUNTS: "How many records each client holds may be known to everybody.",

@@ -24,7 +24,7 @@ from fedveil.report.model.run_facts import (
     Status,
 )
 from fedveil.report.model.verdict_sentence import CellRisk, times_in_hundred
-from fedveil.report.page.first_screen import page_verdict
+from fedveil.report.page.first_screen import page_verdict, verdict_section
 from fedveil.report.page.guarantee_sentences import guess_words, odds, promise_sentences
 from fedveil.report.page.html_page import POLICY, page_html
 from fedveil.report.page.stylesheet import DARK, LIGHT, READ_ON, stylesheet
@@ -478,3 +478,13 @@ def test_a_certificate_is_shown_where_it_is_signed(sound: bool) -> None:
     html = shown(make_run(certificate=CertificateFacts(sound, "what the check said")))
     assert "what the check said" in html
     assert ('class="callout good" role="note"><p class="callout-title">Signed certificate' in html) == sound
+
+
+def test_the_first_screen_says_how_tests_ended() -> None:
+    brief = verdict_section(make_run(attacks=(), audits=(audit(verdict="inconclusive"),)))
+    assert "Tested by 1 audit (inconclusive), besides the proof" in brief
+    tried = make_run().attacks
+    assert "1 attack (records were reconstructed)" in verdict_section(make_run(audits=(), attacks=tried[:1]))
+    failed = replace(tried[0], success_rate=0.0)
+    assert "1 attack (no record was reconstructed)" in verdict_section(make_run(audits=(), attacks=(failed,)))
+    assert "No audit or attack has tested it yet" in verdict_section(make_run(audits=(), attacks=()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Unit, View
 from fedveil.core.verdicts import Verdict
+from fedveil.report.model.audit_sentences import VERDICTS
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 from fedveil.report.model.run_facts import Options, Run
 from fedveil.report.model.verdict_sentence import USELESS, CellRisk, times_in_hundred, verdict_sentence
@@ -151,8 +152,12 @@ def _tested(run: Run) -> str:
     audits, attacks = len(run.audits), len(run.attacks)
     if not audits and not attacks:
         return "No audit or attack has tested it yet: it follows from a proof, and from receipts of what was executed."
-    parts = [f"{audits} audit{'s' * (audits != 1)}"] * bool(audits)
-    parts += [f"{attacks} attack{'s' * (attacks != 1)}"] * bool(attacks)
+    verdicts = ", ".join(dict.fromkeys(VERDICTS[audit.verdict] for audit in run.audits))
+    stolen = any(attack.success_rate for attack in run.attacks)
+    parts = [f"{audits} audit{'s' * (audits != 1)} ({verdicts})"] * bool(audits)
+    parts += [
+        f"{attacks} attack{'s' * (attacks != 1)} ({'records were' if stolen else 'no record was'} reconstructed)"
+    ] * bool(attacks)
     return f"Tested by {' and '.join(parts)}, besides the proof: see “Audits” and “Attacks” below."
 
 
