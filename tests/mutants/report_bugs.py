@@ -166,7 +166,7 @@ _TAKEN_OFF = [
         bug="what is sent is the update without noise, whatever was measured and observed on the client",
         patches=(
             Patch(CLIENT, "update=sent.updates[k],", "update=(parameters - broadcast.parameters)[k],"),
-            Patch(CLIENT, "cells=None if sent.cells is None else sent.cells[k],", "cells=None,"),
+            Patch(CLIENT, "cells=None if cells is None else cells[k],", "cells=None,"),
         ),
         scene="upload",
         caught_by=BOTH,

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from fedveil.models.unit_rows import UnitRows
+from fedveil.models.unit_rows import CONSTANT, UnitRows
 
 _WRITTEN_AS_THEY_ARE = (
     nn.Linear, nn.Conv2d, nn.ReLU, nn.Sigmoid, nn.Tanh, nn.ELU, nn.Flatten, nn.MaxPool2d, nn.AvgPool2d, nn.Dropout,
@@ -32,7 +32,8 @@ def _linear_lines(model: nn.Module, file: str) -> tuple[str, str, str] | None:
     rows, head = model
     if type(rows) is not UnitRows or type(head) is not nn.Linear or list(model.state_dict()) != ["head.weight"]:
         return None
-    long = f"torch.nn.functional.pad(rows.flatten(1).clamp({-rows.limit!r}, {rows.limit!r}), (0, 1), value=1.0)"
+    cut = f"rows.flatten(1).clamp({-rows.limit!r}, {rows.limit!r})"
+    long = f"torch.nn.functional.pad({cut}, (0, 1), value={CONSTANT!r})"
     return (
         "import torch, safetensors.torch",
         f'weight = safetensors.torch.load_file("{file}")["head.weight"]',

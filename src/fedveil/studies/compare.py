@@ -86,10 +86,10 @@ def _named(sources: Sequence[str | Path]) -> dict[str, str | Path]:
 
 def _resolve(name: str, source: str | Path, settings: Mapping[str, Any], dataset: Dataset | None) -> Spec:
     """A setting may suit one method and not another: say which one, and what to do."""
-    resolve_for(source, None, dataset)
     try:
         return resolve_for(source, settings, dataset)
     except FedveilError as error:
+        resolve_for(source, None, dataset)  # what is wrong without them is said by itself
         raise FedveilError(f"{error} ({name} with these settings; for one method's own write a spec file)") from None
 
 
