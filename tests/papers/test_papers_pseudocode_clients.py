@@ -434,7 +434,7 @@ def test_every_preset_is_transcribed() -> None:
     """A preset added to the zoo needs its pseudo-code here."""
     here = [FED_AVG, FED_SGD, FED_SDP, FED_SDP_CLIENT, GEYER, GEYER_PRIVATE, LDP_SGD, LDP_SGD_POLY]
     here += [LDP_SGD_QUANTILE, LDP_SGD_MEDIAN, DSSGD]
-    elsewhere = {"fed-cdp", "fed-cdp-decay", "fed-cdp-batch", "fed-cdp-calibrated", "prifedsync"}
+    elsewhere = {"fed-cdp", "fed-cdp-decay", "fed-cdp-batch", "fed-cdp-allocated", "fed-cdp-calibrated", "prifedsync"}
     assert FED_CDP is ZOO["fed-cdp"].method
     for name, entry in ZOO.items():
         assert name in elsewhere or any(entry.method is method for method in here), name
