@@ -435,8 +435,7 @@ def test_every_preset_is_transcribed() -> None:
     """A preset added to the zoo needs its pseudo-code here."""
     here = [FED_AVG, FED_SGD, FED_SDP, FED_SDP_CLIENT, GEYER, GEYER_PRIVATE, LDP_SGD, LDP_SGD_POLY]
     here += [LDP_SGD_QUANTILE, LDP_SGD_MEDIAN, DSSGD]
-    elsewhere = {"fed-cdp", "fed-cdp-decay", "fed-cdp-batch", "fed-cdp-calibrated", "prifedsync"}
-    elsewhere |= {"fed-cdp-allocated"}  # Fed-CDP with other batches, which tests/parts draws
+    elsewhere = {"fed-cdp", "fed-cdp-decay", "fed-cdp-batch", "fed-cdp-allocated", "fed-cdp-calibrated", "prifedsync"}
     elsewhere |= set(DOORS)  # no paper has them; tests/engine has averaging and weights, tests/config their choices
     assert FED_CDP is ZOO["fed-cdp"].method
     for name, entry in ZOO.items():

@@ -18,12 +18,12 @@ from fedveil.engine.personal_models import PersonalModels
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.schedules import Constant, Exponential, Linear, Staircase
 from fedveil.method import Method
-from fedveil.parts.batches import PartitionBatch, PoissonBatch, WithoutReplacement
+from fedveil.parts.batches import AllocatedBatch, BatchSampler, PartitionBatch, PoissonBatch, WithoutReplacement
 from fedveil.parts.cohorts import FixedSize, PoissonCohort
 from fedveil.parts.optimisers import Sgd
 from fedveil.parts.personal import Attention, Identity, Interpolated
 from fedveil.parts.stopping import Stop
-from fedveil.zoo import FED_CDP, FED_CDP_BATCH, FED_CDP_CALIBRATED, FED_CDP_DECAY, PRIFEDSYNC
+from fedveil.zoo import FED_CDP, FED_CDP_ALLOCATED, FED_CDP_BATCH, FED_CDP_CALIBRATED, FED_CDP_DECAY, PRIFEDSYNC
 
 BATCH, STEPS, COHORT = 4, 3, 4
 networks = pytest.mark.parametrize("network", list(NETWORKS))
@@ -45,7 +45,14 @@ def tiny(
 
 
 def fed_cdp(
-    world: World, sigma: float, bounds: list[float], *, rate: float = 0.05, rows: bool = False, once: bool = False
+    world: World,
+    sigma: float,
+    bounds: list[float],
+    *,
+    rate: float = 0.05,
+    rows: bool = False,
+    once: bool = False,
+    sampler: BatchSampler | None = None,
 ) -> list[Round]:
     """Wei et al. (2021), Algorithm 2. `rows`: each row's own noise is drawn; `once`: noise once per batch."""
     found, weights = [], world.start
@@ -53,7 +60,7 @@ def fed_cdp(
         cohort, updates = world.cohort(FixedSize(COHORT), t), []
         for i in cohort:
             local = weights
-            for step, batch in enumerate(world.batches(PartitionBatch(BATCH), t, i, STEPS)):
+            for step, batch in enumerate(world.batches(sampler or PartitionBatch(BATCH), t, i, STEPS)):
                 total = torch.zeros(world.size, dtype=torch.float64)
                 for record in batch:
                     total = total + world.clip_layers(world.gradient(local, [record]), bound)
@@ -148,6 +155,18 @@ def test_fed_cdp_follows_every_decay(schedule: Exponential, bounds: list[float],
 def test_fed_cdp_batch_is_algorithm_2_with_noise_once_per_batch(network: str, sigma: float) -> None:
     world = World(network, scale=8.0)
     same(world, fed_cdp(world, sigma, [4.0, 4.0], once=True), world.run(tiny(FED_CDP_BATCH, sigma)))
+
+
+@networks
+@pytest.mark.parametrize("sigma", [6.0, 0.02])
+def test_fed_cdp_allocated_is_algorithm_2_over_batches_of_any_size_and_the_declared_one_as_divisor(
+    network: str, sigma: float
+) -> None:
+    world, sampler, steps = World(network, scale=8.0), AllocatedBatch(BATCH), STEPS
+    held = [record for batch in world.batches(sampler, 0, 0, steps) for record in batch]
+    assert len(held) == len(set(map(str, held))), "no record twice in a round"
+    closed = world.run(tiny(FED_CDP_ALLOCATED, sigma, batch=sampler))
+    same(world, fed_cdp(world, sigma, [4.0, 4.0], sampler=sampler), closed)
 
 
 @networks

@@ -40,7 +40,7 @@ def test_the_page_marks_a_cell_by_the_kind_of_its_caveat(caveat: Caveat, mark: s
 
 def test_the_page_warns_first_of_a_bound_that_is_read_from_the_data() -> None:
     text = Page(shown(make_run(spent=guarantees(1.5, math.inf, LEAK)))).text
-    assert text.index("not private as it stands") < text.index("Not private other words.") < text.index("In short")
+    assert text.index("not private as it stands") < text.index("Not private other words.") < text.index("The verdict")
 
 
 def test_a_text_alone_makes_no_mark() -> None:

@@ -252,7 +252,7 @@ def test_missing_noise_on_clients_is_caught_by_the_published_models(
     settings = RECORD | {"example.sigma": 8.0, "data.clients": 60, "cohort": "everyone", "model.options.hidden": [32]}
     data = from_tensors("wide", wide(300, 1), wide(90, 2))
     result = audited(data, "fed-cdp", settings, view="released", rounds=1)
-    assert result.verified.epsilon == pytest.approx(0.63, abs=0.01)
+    assert result.verified.epsilon == pytest.approx(0.0678, abs=1e-3)  # under the noises of all sixty
     assert result.verdict is (Verdict.CONTRADICTED if broken else Verdict.INCONCLUSIVE)
     assert (result.epsilon_lower > result.verified.epsilon) is broken
 

@@ -31,7 +31,7 @@ class ClosingCheck:
         self._reports: Tensor | None = None
 
     def add(self, upload: Upload, weight: float = 1.0) -> None:
-        if self._grid is None or upload.cells is None:
+        if self._grid is None or upload.cells is None or not torch.isfinite(upload.update.norm()):
             points = weighted(usable(upload.update)[self._places], weight)
         else:
             points = weighted(upload.cells[self._places] * self._grid, weight)
