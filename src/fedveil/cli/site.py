@@ -13,7 +13,7 @@ from fedveil.core.types import Unit, View
 home_option = click.option(
     "--home",
     type=click.Path(path_type=Path),
-    default=Path("site"),
+    default=Path("fedveil-site"),  # not "site", which is what documents are built into, and cleaned
     show_default=True,
     help="The site's own directory: its keys, its ledger, the answers it gave.",
 )
