@@ -238,7 +238,7 @@ def page() -> str:
             f" {task.beside} | {len(runs)} | {seconds:.0f} |"
         )
         commands.append(f"{task.words}")
-    lines += ["", "The command of the first seed of each line:", "", "```sh", *dict.fromkeys(commands), "```", ""]
+    lines += ["", "The command of the first seed of each line:", "", "```text", *dict.fromkeys(commands), "```", ""]
     return "\n".join(lines)
 
 

@@ -31,8 +31,8 @@ BY_CAVEAT = {
     CaveatKind.PUBLIC_COUNTS: "How many records each client holds may be known to everybody.",
 }
 STANDING = (
-    "A person with several records: what is said of one person's record speaks of one of them.",
     "How many records each client holds, and who took part, as far as the server sees it.",
+    "A person with several records: what is said of one person's record speaks of one of them.",
     "Other trainings on the same records, also those that were made to choose settings: their ε adds up.",
     "What a model says about people in general: it may be used to guess something about somebody who never took part.",
     "Whatever is done with the records outside of this training.",
