@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 from byte_damage import damaged
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fedveil.core.signing import SigningKey
 from fedveil.runtimes.messages import (
     LARGEST_HEADER,
     PROTOCOL,
@@ -21,8 +21,8 @@ from fedveil.runtimes.messages import (
     write_message,
 )
 
-KEY = Ed25519PrivateKey.generate()
-PUBLIC = KEY.public_key().public_bytes_raw()
+KEY = SigningKey.generate()
+PUBLIC = KEY.public.raw
 PLAN = bytes(range(32))
 TENSORS = {"a": torch.arange(5.0), "b": torch.tensor([1.5], dtype=torch.float64)}
 
@@ -50,7 +50,7 @@ def test_what_one_side_signed_is_not_taken_for_the_others() -> None:
 def test_a_message_under_another_plan_or_key_is_not_read() -> None:
     with pytest.raises(MessageUnreadable, match="another plan"):
         read_message(written(), Speaker.SITE, bytes(32), PUBLIC)
-    other = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+    other = SigningKey.generate().public.raw
     with pytest.raises(MessageUnreadable, match="not signed"):
         read_message(written(), Speaker.SITE, PLAN, other)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_scene import SETTINGS, Scene, make_scene, policy, write_table
 
 from fedveil.accounting.plan import plan as promised
 from fedveil.config.federation_plan import FederationPlan, RegisteredSite
 from fedveil.core.errors import FedveilError
+from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
 from fedveil.site.approval import approve, examine, read_plan_file
 from fedveil.site.home import SiteHome, make_site
@@ -154,7 +154,7 @@ def test_secrets_are_their_owners_alone_and_the_registration_has_none(tmp_path: 
     for name in ("sign.key", "mark.key", "ledger.sqlite", "ledger.head", "site.toml"):
         assert (home.directory / name).stat().st_mode & 0o077 == 0, name
     text = home.registration_file.read_text()
-    assert home.signing_key.private_bytes_raw().hex() not in text
+    assert home.signing_key.pem().decode().splitlines()[1] not in text
     assert home.public_key in text
 
 
@@ -175,5 +175,5 @@ def test_a_schema_with_ranges_read_off_records_makes_no_site(tmp_path: Path) -> 
 
 def test_a_plan_by_another_coordinator_has_another_hash(tmp_path: Path) -> None:
     scene = make_scene(tmp_path, sizes=ONE)
-    key = Ed25519PrivateKey.generate().public_key().public_bytes_raw().hex()
+    key = SigningKey.generate().public.hex
     assert replace(scene.plan, coordinator=key).hash != scene.plan.hash

@@ -15,6 +15,7 @@ from killing import Asker, DiesBefore, Killed
 
 from fedveil.accounting.alone import bounds_of, spent_over
 from fedveil.core.errors import FedveilError
+from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.runtimes.messages import PROTOCOL
@@ -332,9 +333,7 @@ def test_a_model_of_another_shape_or_not_finite_is_refused(server: SiteServer, a
 def test_a_question_of_somebody_else_than_the_plans_coordinator_is_not_answered(
     scene: Scene, server: SiteServer, tmp_path: Path
 ) -> None:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    scene.key = Ed25519PrivateKey.generate()
+    scene.key = SigningKey.generate()
     refused(Asker(scene, "north", server.answer).ask(), RefusalKind.UNREADABLE)
     assert server.ledger.paid == ()
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedveil.accounting.context import Budget
 from fedveil.config.federation_plan import FederationPlan
+from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.own_sites import from_sites
@@ -87,7 +87,7 @@ class Scene:
 
     root: Path
     plan: FederationPlan
-    key: Ed25519PrivateKey
+    key: SigningKey
     sites: dict[str, SiteHome]
     coordinator: CoordinatorHome
 
@@ -145,7 +145,7 @@ def make_scene(
             schema=root / "schema.toml",
             policy=allowed or policy(),
         )
-    key = Ed25519PrivateKey.generate()
+    key = SigningKey.generate()
     plan = made_plan(root, sites, settings or {}, name="study", key=key, deadline=deadline)
     home = write_home(CoordinatorHome(root / "coordinator"), plan, key, root / "public.csv")
     for site in sites.values() if agreed else ():
@@ -159,7 +159,7 @@ def made_plan(
     settings: Mapping[str, Any],
     *,
     name: str,
-    key: Ed25519PrivateKey,
+    key: SigningKey,
     deadline: float = 30.0,
 ) -> FederationPlan:
     schema = read_schema(root / "schema.toml")

@@ -22,15 +22,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_plan
 from fedveil.core.atomic import disk_errors, private_opener, write_whole
 from fedveil.core.errors import FedveilError
+from fedveil.core.signing import SigningKey, read_signing_key
 from fedveil.runs.files import RunFiles
 from fedveil.runtimes.site_network import RemoteSite
-
-KEY_LENGTH = 32
 
 
 @dataclass(frozen=True)
@@ -86,12 +83,8 @@ class CoordinatorHome:
             return read_plan(self.plan_file.read_bytes())
 
     @cached_property
-    def key(self) -> Ed25519PrivateKey:
-        with disk_errors(self.key_file):
-            content = self.key_file.read_bytes()
-        if len(content) != KEY_LENGTH:
-            raise FedveilError(f"{self.key_file}: not a key of {KEY_LENGTH} bytes")
-        return Ed25519PrivateKey.from_private_bytes(content)
+    def key(self) -> SigningKey:
+        return read_signing_key(self.key_file)
 
     @property
     def sites(self) -> tuple[RemoteSite, ...]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedveil.config.federation_plan import FederationPlan, RegisteredSite, federation_problem
 from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.openness import Openness
+from fedveil.core.signing import SigningKey
 from fedveil.data.dataset import Dataset
 from fedveil.data.encoded_table import read_table
 from fedveil.data.examples import Examples, check_examples
@@ -44,7 +44,7 @@ def make_federation_plan(settings: str | Path, home: str | Path) -> CoordinatorH
     digest = schema_digest(schema)
     sites = tuple(read_registration(path.parent / one, digest) for one in about["sites"])
     validation = (path.parent / about["validation"]).resolve()
-    key = Ed25519PrivateKey.generate()
+    key = SigningKey.generate()
     plan = plan_of(
         table,
         name=about.get("name", path.stem),
@@ -91,16 +91,14 @@ def _about(table: Any) -> dict[str, Any]:
     return dict(table)
 
 
-def write_home(
-    home: CoordinatorHome, plan: FederationPlan, key: Ed25519PrivateKey, validation: Path
-) -> CoordinatorHome:
+def write_home(home: CoordinatorHome, plan: FederationPlan, key: SigningKey, validation: Path) -> CoordinatorHome:
     """A new directory of the coordinator's. Its plan is written last: without it there is none."""
     with disk_errors(home.directory):
         if home.directory.exists() and any(home.directory.iterdir()):
             raise ArgumentError("home", f"{home.directory} already exists and is not empty; choose another")
         if not home.directory.exists():
             make_folder(home.directory, PRIVATE_FOLDER)
-    write_whole(home.key_file, key.private_bytes_raw(), private=True)
+    write_whole(home.key_file, key.pem(), private=True)
     write_whole(home.settings_file, json.dumps({"validation": str(validation)}).encode())
     write_whole(home.plan_file, plan.content)
     return home
@@ -114,7 +112,7 @@ def plan_of(
     schema: Schema,
     validation: Examples,
     deadline: float,
-    key: Ed25519PrivateKey,
+    key: SigningKey,
 ) -> FederationPlan:
     """The plan of a spec for these sites: resolved, its noise solved for where that is asked, its network counted."""
     dataset = records_elsewhere(name, sites, schema, validation)
@@ -132,7 +130,7 @@ def plan_of(
         parameters=prepared.layout.size,
         layers=prepared.layout.group_count,
         deadline=deadline,
-        coordinator=key.public_key().public_bytes_raw().hex(),
+        coordinator=key.public.hex,
     )
 
 

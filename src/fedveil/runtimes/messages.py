@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
+
+from fedveil.core.signing import PublicKey, SigningKey
 
 PROTOCOL = 1
 """Changed whenever an older version would take a message for something else. A plan states it."""
@@ -61,7 +61,7 @@ def plan_named_in(data: bytes, largest: int = LARGEST_QUESTION) -> bytes:
 
 
 def write_message(
-    key: Ed25519PrivateKey,
+    key: SigningKey,
     speaker: Speaker,
     plan: bytes,
     header: Mapping[str, Any],
@@ -80,10 +80,8 @@ def read_message(data: bytes, speaker: Speaker, plan: bytes, key: bytes, largest
     named, signature, text, rest = _parts(data, largest)
     if named != plan:
         raise MessageUnreadable("it belongs to another plan")
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, _signed(speaker, plan, text))
-    except (InvalidSignature, ValueError):
-        raise MessageUnreadable(f"it is not signed by the {speaker}") from None
+    if not PublicKey(key).confirms(signature, _signed(speaker, plan, text)):
+        raise MessageUnreadable(f"it is not signed by the {speaker}")
     header = _read_json(text)
     if header.get("tensors") != hashlib.sha256(rest).hexdigest():
         raise MessageUnreadable("its tensors are not those that were signed")

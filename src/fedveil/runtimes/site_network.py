@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from torch import Tensor
 
 from fedveil.core.declaration_records import read_receipt, same_declaration
 from fedveil.core.errors import FedveilError
+from fedveil.core.signing import SigningKey
 from fedveil.core.types import Declaration, Population, Receipt, Taps
 from fedveil.engine.batched import EVALUATION_SLICE, Engine, Evaluation
 from fedveil.engine.client import Broadcast, Upload
@@ -64,7 +64,7 @@ class Correspondence:
 
     transport: Transport
     plan: bytes  # its hash
-    key: Ed25519PrivateKey
+    key: SigningKey
     sites: tuple[RemoteSite, ...]
     deadline: float
     marks: dict[str, str] = field(default_factory=dict)

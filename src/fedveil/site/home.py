@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_plan
 from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, private_opener, write_whole
 from fedveil.core.digests import keyed_digest
 from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.signing import SigningKey, read_signing_key
 from fedveil.data.encoded_table import read_table
 from fedveil.data.examples import Examples, check_examples, examples_digest
 from fedveil.data.schema import Schema
@@ -115,15 +115,12 @@ class SiteHome:
         return read_records(path, self.schema)
 
     @cached_property
-    def signing_key(self) -> Ed25519PrivateKey:
-        return Ed25519PrivateKey.from_private_bytes(self._secret("sign.key"))
+    def signing_key(self) -> SigningKey:
+        return read_signing_key(self.directory / "sign.key")
 
     @cached_property
     def mark_key(self) -> bytes:
-        return self._secret("mark.key")
-
-    def _secret(self, name: str) -> bytes:
-        path = self.directory / name
+        path = self.directory / "mark.key"
         with disk_errors(path):
             key = path.read_bytes()
         if len(key) != KEY_BYTES:
@@ -132,7 +129,7 @@ class SiteHome:
 
     @property
     def public_key(self) -> str:
-        return self.signing_key.public_key().public_bytes_raw().hex()
+        return self.signing_key.public.hex
 
     @property
     def registration(self) -> RegisteredSite:
@@ -189,7 +186,7 @@ def make_site(
             make_folder(home.directory, PRIVATE_FOLDER)
         make_folder(home.plans, PRIVATE_FOLDER)
         make_folder(home.outbox, PRIVATE_FOLDER)
-    write_whole(home.directory / "sign.key", Ed25519PrivateKey.generate().private_bytes_raw(), private=True)
+    write_whole(home.directory / "sign.key", SigningKey.generate().pem(), private=True)
     write_whole(home.directory / "mark.key", secrets.token_bytes(KEY_BYTES), private=True)
     write_whole(home.schema_file, schema_toml(read).encode())
     settings = {"name": name, "data": str(Path(data).resolve()), "policy": policy.to_dict()}

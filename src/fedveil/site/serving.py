@@ -24,8 +24,6 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
-from cryptography.exceptions import InvalidSignature
-
 from fedveil.accounting.alone import PlanBounds, bounds_of
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration
@@ -211,10 +209,12 @@ class SiteServer:
         if mark is None:
             return
         try:
-            signed, signature = bytes.fromhex(str(mark))[:-64], bytes.fromhex(str(mark))[-64:]
-            self._home.signing_key.public_key().verify(signature, _marked(plan, signed))
-        except (ValueError, InvalidSignature):
-            raise Refused(RefusalKind.WRONG_QUESTION, "the mark is not one that this site has signed") from None
+            shown = bytes.fromhex(str(mark))
+        except ValueError:
+            shown = b""
+        signed, signature = shown[:-64], shown[-64:]
+        if not self._home.signing_key.public.confirms(signature, _marked(plan, signed)):
+            raise Refused(RefusalKind.WRONG_QUESTION, "the mark is not one that this site has signed")
         if not self.ledger.had_head(self._home.mark_key, signed.hex()):
             text = "the ledger here lacks entries that it had when it last answered; an older copy was put back"
             raise Refused(RefusalKind.LEDGER_SET_BACK, text)
