@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.cli.options import json_option, print_json, shown, watch_option
 
 home_option = click.option(
     "--home",
@@ -79,7 +78,7 @@ def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
 
     coordinator = CoordinatorHome(home)
     if as_json:
-        click.echo(json.dumps(federation_status(coordinator).to_dict()))
+        print_json(federation_status(coordinator).to_dict())
     else:
         shown(lambda: federation_lines(federation_status(coordinator)), watch)
 
@@ -101,7 +100,7 @@ def federation_demo_command(out: Path, as_json: bool) -> None:
     result = demo.result.to_dict()
     if as_json:
         summary = {"accuracy": result["accuracy"], "spent": demo.spent, "seconds": demo.seconds}
-        click.echo(json.dumps({**summary, "model": str(files.model), "report": str(page)}))
+        print_json({**summary, "model": str(files.model), "report": str(page)})
         return
     click.echo(f"accuracy {result['accuracy']:.3f} on public records after {result['rounds']} rounds")
     for name, epsilon in demo.spent.items():

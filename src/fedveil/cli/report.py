@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import json_option, print_json
 
 
 @click.command("report")
@@ -24,7 +23,7 @@ def report_command(runs: tuple[Path, ...], out: Path, without_pictures: bool, fo
 
     written = report(runs, out, pictures=not without_pictures, release=for_release)
     if as_json:
-        click.echo(json.dumps(written.to_dict()))
+        print_json(written.to_dict())
         return
     for run in written.runs:
         state = "" if run.status.state == "finished" else " (unfinished)"

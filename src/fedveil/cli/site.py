@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.cli.options import json_option, print_json, shown, watch_option
 from fedveil.core.types import Unit, View
 
 home_option = click.option(
@@ -117,6 +116,6 @@ def site_status_command(home: Path, watch: bool, as_json: bool) -> None:
 
     site = SiteHome(home)
     if as_json:
-        click.echo(json.dumps(site_status(site).to_dict()))
+        print_json(site_status(site).to_dict())
     else:
         shown(lambda: status_lines(site_status(site)), watch)

@@ -28,6 +28,7 @@ from fedveil.config.attack_settings import INVERSIONS
 from fedveil.config.merge import ABSENT, merge, set_dotted
 from fedveil.config.spec import Source, Spec, read_settings, resolve
 from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import CLIENTS_WORK, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import known_set
@@ -293,7 +294,8 @@ def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[s
     elif name in PRESETS:
         names = (name,)
     else:
-        raise ArgumentError("attack", f"there is no attack {name!r}; there are {STRONGEST}, {', '.join(PRESETS)}")
+        near = did_you_mean(name, (STRONGEST, *PRESETS)) or f"; there are {STRONGEST}, {', '.join(PRESETS)}"
+        raise ArgumentError("attack", f"there is no attack {name!r}{near}")
     return {each: _changed(PRESETS[each], changes) for each in names}
 
 
