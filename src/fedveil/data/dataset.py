@@ -208,6 +208,7 @@ def load(name: str) -> Dataset:
         features=wanted.features,
         validation_records=wanted.validation_records,
     )
+    dataset = replace(dataset, schema=wanted.schema)
     return with_sites(dataset, arrays.sites) if arrays.sites else dataset
 
 

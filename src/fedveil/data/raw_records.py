@@ -58,7 +58,7 @@ def input_tensor(where: str, values: object) -> Tensor:
             raise FedveilError(f"{where}: inputs hold whole numbers beyond 2^63")
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         wide = native.astype(np.int64) if native.dtype.kind == "u" and native.dtype != np.uint8 else native
-        values = torch.from_numpy(np.ascontiguousarray(wide))
+        values = torch.from_numpy(np.require(wide, requirements=("C", "W")))  # tensors can be written to
     if values.is_complex():
         raise FedveilError(f"{where}: inputs must be real numbers, not {values.dtype}")
     values = values.detach().cpu()
