@@ -1,8 +1,9 @@
 """A site's ledger: what was ever done with its records, by whichever plan, for as long as they exist.
 
-Entries: `begin` holds digests of what must not change. `approve` is somebody's consent to a plan, and `withdraw` takes
-it back: nothing more is charged for the plan, and what it has cost still counts. `charge` is what an answer will cost, on disk before anything is computed for it: the plan, the question, and the declarations.
-`answer` is a digest of the very bytes and how many they are, on disk before they are sent. So
+Entries: `begin` holds digests of what must not change. `approve` is somebody's consent to a plan; `withdraw` takes it
+back: nothing more is charged for the plan, and what it has cost still counts. `charge` is what an answer will cost, on
+disk before anything is computed for it: the plan, the question, and the declarations. `answer` is a digest of the very
+bytes, and how many they are, on disk before they are sent. So
 
 - a question without a charge: nothing was computed;
 - charged, without an answer: nothing has left, and it may be computed once more, with another key, for the same charge;
@@ -130,7 +131,7 @@ class LifetimeLedger(ChainedFile):
         return self._paid[-1]
 
     def answered(self, paid: PaidQuestion, digest: str, size: int) -> None:
-        """Write a digest of the answer, and of how many bytes it is, and sync it to the disk. Only after this may the answer be sent."""
+        """Write a digest of the answer and its size, and sync it to the disk. Only after this may it be sent."""
         if self._paid[paid.number].answer is not None:
             raise FedveilError(f"{self._path}: charge {paid.number} was answered before")
         self._write({"kind": "answer", "number": paid.number, "digest": digest, "bytes": size})
