@@ -91,6 +91,25 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     click.echo(f"agreed to {read.hash}; next: fedveil site serve")
 
 
+@site_group.command("check")
+@click.argument("receipts", metavar="RECEIPTS.json", type=click.Path(path_type=Path))
+@click.option("--key", help="The site's public key in hexadecimal, from its registration or a plan.")
+def site_check_command(receipts: Path, key: str | None) -> None:
+    """Check a site's signed receipts: the signature, and ε from what it says it added."""
+    from fedveil.report.model.number_texts import epsilon_text
+    from fedveil.site.signed_receipts import read_signed_receipts
+
+    read = read_signed_receipts(receipts, key)
+    whose = "the key that you gave" if key else f"the key {read.key.hex}, which the file itself names"
+    lifetime = read.policy.lifetime
+    click.echo(f"{read.site}, {read.records:,} records: signed with {whose}")
+    click.echo(f"  {read.sent:,} answers sent, {len(read.lines):,} paid for, {len(read.plans):,} plans; {read.made}")
+    click.echo(
+        f"  computed again: ε = {epsilon_text(read.spent)} of {read.policy.cell} at δ = {lifetime.delta:g},"
+        f" of {lifetime.epsilon:g} for ever"
+    )
+
+
 @site_group.command("withdraw")
 @click.argument("plan", metavar="HASH")
 @home_option

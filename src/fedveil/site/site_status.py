@@ -66,7 +66,7 @@ class SiteStatus:
 
 def site_status(home: SiteHome) -> SiteStatus:
     """How things stand, also while the site is serving."""
-    with _readable_ledger(home) as ledger:
+    with readable_ledger(home) as ledger:
         spent = spent_by_plan(home, ledger)
         plans = []
         for hash, consent in ledger.consents.items():
@@ -111,7 +111,7 @@ def status_lines(status: SiteStatus) -> list[str]:
 
 
 @contextmanager
-def _readable_ledger(home: SiteHome) -> Iterator[LifetimeLedger]:
+def readable_ledger(home: SiteHome) -> Iterator[LifetimeLedger]:
     """The ledger; a copy of it, while the site is serving and holds it.
 
     What is copied while an entry is being written does not hang together, which the copy's own check notices.
