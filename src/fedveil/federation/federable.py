@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedveil.core.errors import FedveilError
+from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.method import Method
 from fedveil.parts.personal import Shared
 from fedveil.zoo import ZOO, named
@@ -21,6 +22,8 @@ def _row(method: Method) -> tuple[str, str]:
     if not isinstance(method.personal, Shared):
         return f"no: '{method.personal.kind}' mixes clients' own models, which stay at their sites", "–"
     places = method.mechanisms
+    if any(isinstance(mechanism.clip.bound, CohortMedian) for mechanism in places.values()):
+        return "yes", "nothing: its clipping bound is read off norms without noise, so only a rehearsal takes part"
     asks = [text for place, text in _ASKS.items() if place in places]
     if _can_noise_rows(method):
         asks.append("record × on_device, with `example.each_row`")
