@@ -28,7 +28,7 @@ from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
-from fedveil.engine.personal_models import PersonalModels
+from fedveil.engine.personal_models import AtTheirSites, PersonalModels
 from fedveil.engine.server import ServerState
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
@@ -91,9 +91,9 @@ def begin_training(
     reporter: Reporter | None = None,
     on_round: OnRound | None = None,
     *,
-    repeats: bool = False,
+    at_sites: bool = False,
 ) -> Result:
-    """Train what was prepared into a new directory. `repeats` as in `continue_training`."""
+    """Train what was prepared into a new directory. `at_sites` as in `continue_training`."""
     training = runtime(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files.create()
@@ -102,7 +102,7 @@ def begin_training(
         write_whole(files.schema, schema_toml(prepared.dataset.schema).encode(), private=True)
     write_whole(files.records_key, secrets.token_bytes(RECORDS_KEY_BYTES), private=True)
     files.write_json(files.manifest, manifest(prepared))
-    return _train(prepared, files, training, reporter or SilentReporter(), on_round, admission, repeats=repeats)
+    return _train(prepared, files, training, reporter or SilentReporter(), on_round, admission, at_sites=at_sites)
 
 
 def resume(
@@ -136,14 +136,15 @@ def continue_training(
     reporter: Reporter | None = None,
     on_round: OnRound | None = None,
     *,
-    repeats: bool = False,
+    at_sites: bool = False,
 ) -> Result:
     """Go on after the last published round.
 
-    `repeats`: asked once more, clients give the very answers that they gave before. A round that was charged and not
-    finished is then asked of the same clients, and nobody pays for it again: nothing is shown that was not shown.
+    `at_sites`: clients are real sites, which remember. Asked once more, they give the very answers that they gave
+    before; a round that was charged and not finished is then asked of the same clients, and nobody pays for it again:
+    nothing is shown that was not shown. Models of their own stay with them.
     """
-    return _train(prepared, files, runtime(prepared.job), reporter or SilentReporter(), on_round, repeats=repeats)
+    return _train(prepared, files, runtime(prepared.job), reporter or SilentReporter(), on_round, at_sites=at_sites)
 
 
 def _train(
@@ -154,16 +155,16 @@ def _train(
     on_round: OnRound | None,
     admission: Admission | None = None,
     *,
-    repeats: bool,
+    at_sites: bool,
 ) -> Result:
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
         with opened_ledger(files) as ledger, training as runtime:
             files.clear_parts()
             ledger.begin(pins_of(files, prepared.context, prepared.dataset))
-            return _train_rounds(prepared, files, ledger, runtime, reporter, on_round, admission, repeats)
+            return _train_rounds(prepared, files, ledger, runtime, reporter, on_round, admission, at_sites)
     except KeyboardInterrupt:
-        again = "fedveil federation run" if repeats else _resume_words(prepared.spec, files)
+        again = "fedveil federation run" if at_sites else _resume_words(prepared.spec, files)
         reporter.note(f"what was published is safe; go on with: {again}")
         raise
 
@@ -183,7 +184,7 @@ def _train_rounds(
     reporter: Reporter,
     on_round: OnRound | None,
     admission: Admission | None,
-    repeats: bool,
+    at_sites: bool,
 ) -> Result:
     spec, method, context = prepared.spec, prepared.spec.method, prepared.context
     state = files.load_checkpoint(prepared.layout)
@@ -193,7 +194,7 @@ def _train_rounds(
     book = read_book(files, ledger, spec, context)
     files.keep_newest_checkpoint()
     files.trim_events(state.round)
-    personal = _personal(prepared, files, state.round)
+    personal = _personal(prepared, files, state.round, at_sites)
     files.append_event({"event": "start", "rounds_done": state.round})
     if spec.choices:
         reporter.note("\n".join(choice_lines(spec)))
@@ -204,7 +205,7 @@ def _train_rounds(
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
     charges = round_charges(context)
-    unfinished = _unfinished(ledger, state, charges) if repeats else None
+    unfinished = _unfinished(ledger, state, charges) if at_sites else None
     if admission is None:
         past = [entry for entry in book.rounds if unfinished is None or entry != unfinished]
         admission = admission_of(context, past_of(past, context.seeded, state.round))
@@ -254,11 +255,13 @@ def _unfinished(ledger: Ledger, state: ServerState, charges: RoundCharges) -> Le
     return last if tuple(charges(state.round, last.cohort, state.bound)) == last.charges else None
 
 
-def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:
+def _personal(prepared: Prepared, files: RunFiles, rounds: int, at_sites: bool) -> PersonalModels | AtTheirSites | None:
     """The clients' own models as they were after `rounds` rounds, for methods that keep them."""
     rule = prepared.spec.method.personal
     if isinstance(rule, Shared):
         return None
+    if at_sites:
+        return AtTheirSites()
     models = PersonalModels(rule, files.personal)
     models.rewind(rounds)
     return models
