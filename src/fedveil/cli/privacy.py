@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedveil.cli.options import choice, json_option, out_option, parse_settings, picture_option, settings_option
 from fedveil.core.rounding import rounded_down, rounded_up
 from fedveil.core.types import Unit, View
+
+if TYPE_CHECKING:
+    from fedveil.runs.account import Account
 
 
 @click.command("account")
@@ -45,16 +48,10 @@ def account_command(
     """Print what a method, a spec or a run guarantees: of what, against whom."""
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
     from fedveil.report.terminal.site_lines import site_lines
-    from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve, draw_risk
+    from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account
 
     accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants, head=head)
-    picture = None
-    if curve == "rounds":
-        picture = out or Path(f"{accounted.name}-epsilon.png")
-        draw_curve(accounted, picture)
-    elif curve == "risk":
-        picture = out or Path(f"{accounted.name}-risk.png")
-        draw_risk(accounted, Unit(unit), View(view), picture)
+    picture = None if curve is None else _drawn(accounted, curve, Unit(unit), View(view), out)
     if as_json:
         click.echo(json.dumps(accounted.to_dict()))
         return
@@ -71,6 +68,18 @@ def account_command(
     click.echo("\n".join(lines + claim_lines(accounted.claims)))
     if picture is not None:
         click.echo(f"picture: {picture}")
+
+
+def _drawn(accounted: Account, curve: str, unit: Unit, view: View, out: Path | None) -> Path:
+    from fedveil.runs.account_pictures import draw_curve, draw_risk
+
+    if curve == "rounds":
+        picture = out or Path(f"{accounted.name}-epsilon.png")
+        draw_curve(accounted, picture)
+    else:
+        picture = out or Path(f"{accounted.name}-risk.png")
+        draw_risk(accounted, unit, view, picture)
+    return picture
 
 
 @click.command("calibrate")

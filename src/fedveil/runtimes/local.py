@@ -24,6 +24,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from fedveil.core.cores import usable_cores
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
@@ -32,7 +33,7 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.job import Job
 from fedveil.engine.loop import MakeRuntime
 from fedveil.engine.personal_models import Starts
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.models.features import FixedFeatures
 from fedveil.models.registry import fixed_part
 from fedveil.runtimes.packing import Packed, unpack_uploads
@@ -80,11 +81,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def usable_cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_workers(asked: int | None) -> int:
