@@ -23,7 +23,8 @@ from fedveil.data.schema_file import read_schema, schema_digest, schema_toml
 from fedveil.data.site_records import sites_in_order
 from fedveil.data.site_tables import table_examples
 from fedveil.federation.coordinator_home import CoordinatorHome, read_registration
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import Prepared, prepare
 
 DEADLINE = 600.0
 """Seconds within which a site must answer, if nothing is said."""
