@@ -25,6 +25,7 @@ from fedveil.core.checks import plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import features_caveats
 from fedveil.core.parameters import Layout
+from fedveil.core.tasks import Classification
 from fedveil.core.types import Population
 from fedveil.data.partitions import NaturalSites
 from fedveil.data.schema import Schema
@@ -44,17 +45,23 @@ _HEX_KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class RegisteredSite:
-    """A site as it registered itself. `key` is the public half of what it signs with, in hexadecimal."""
+    """A site as it registered itself. `key` is the public half of what it signs with, in hexadecimal.
+
+    `held_out` is how many further records it holds out from the training, to measure models on.
+    """
 
     name: str
     records: int
     key: str
+    held_out: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _SITE_NAME.fullmatch(self.name):
             raise FedveilError(f"sites: a site's name has small letters, digits and dashes, unlike {self.name!r}")
         if type(self.records) is not int or not 1 <= self.records < 2**31:
             raise FedveilError(f"site '{self.name}': its number of records must be a positive whole number")
+        if type(self.held_out) is not int or not 0 <= self.held_out < 2**31:
+            raise FedveilError(f"site '{self.name}': its number of records that are held out must be a whole number")
         check_key(f"site '{self.name}'", self.key)
 
 
@@ -100,6 +107,16 @@ class FederationPlan:
         if self.spec.privacy.calibrate:
             raise FedveilError("privacy.calibrate: the noise is not solved for yet")
         self.spec.method.check(self.population)
+        self._check_counts()
+
+    def _check_counts(self) -> None:
+        if self.spec.evaluation.counts is None:
+            return
+        if not isinstance(self.schema.task, Classification):
+            raise FedveilError("evaluation.sigma: sites count right answers; of numbers, measure on public records")
+        lacking = [site.name for site in self.sites if not site.held_out]
+        if lacking:
+            raise FedveilError(f"evaluation.sigma: {', '.join(lacking)} holds out no records to measure on")
 
     @cached_property
     def spec(self) -> Spec:
@@ -126,7 +143,7 @@ class FederationPlan:
             "protocol": self.protocol,
             "name": self.name,
             "spec": self.settings,
-            "sites": [[site.name, site.records, site.key] for site in self.sites],
+            "sites": [[site.name, site.records, site.key, site.held_out] for site in self.sites],
             "schema": self.schema_text,
             "initial": self.initial,
             "parameters": self.parameters,
@@ -175,7 +192,7 @@ def read_plan(text: bytes) -> FederationPlan:
         plan = FederationPlan(
             name=table["name"],
             settings=table["spec"],
-            sites=tuple(RegisteredSite(name, records, key) for name, records, key in table["sites"]),
+            sites=tuple(RegisteredSite(*site) for site in table["sites"]),
             schema_text=table["schema"],
             initial=_whole(table["initial"]),
             parameters=_whole(table["parameters"]),

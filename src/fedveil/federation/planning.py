@@ -15,6 +15,7 @@ from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.openness import Openness
 from fedveil.core.signing import SigningKey
+from fedveil.core.tasks import Classification
 from fedveil.data.dataset import Dataset
 from fedveil.data.encoded_table import read_table
 from fedveil.data.examples import Examples, check_examples
@@ -43,7 +44,7 @@ def make_federation_plan(settings: str | Path, home: str | Path) -> CoordinatorH
     schema = read_schema(path.parent / about["schema"])
     digest = schema_digest(schema)
     sites = tuple(read_registration(path.parent / one, digest) for one in about["sites"])
-    validation = (path.parent / about["validation"]).resolve()
+    validation = None if "validation" not in about else (path.parent / about["validation"]).resolve()
     key = SigningKey.generate()
     plan = plan_of(
         table,
@@ -81,7 +82,7 @@ def _about(table: Any) -> dict[str, Any]:
         if key not in PLAN_KEYS:
             raise FedveilError(f"federation.{key}: unknown key; there are {', '.join(PLAN_KEYS)}")
     for key, kind in (("sites", list), ("schema", str), ("validation", str)):
-        if not isinstance(table.get(key), kind):
+        if not isinstance(table.get(key), kind) and (key in table or key != "validation"):
             raise FedveilError(f"federation.{key}: is missing, or not what it should be")
     if not all(isinstance(one, str) for one in table["sites"]) or not table["sites"]:
         raise FedveilError("federation.sites: must be a list of the files that sites registered themselves with")
@@ -91,7 +92,9 @@ def _about(table: Any) -> dict[str, Any]:
     return dict(table)
 
 
-def write_home(home: CoordinatorHome, plan: FederationPlan, key: SigningKey, validation: Path) -> CoordinatorHome:
+def write_home(
+    home: CoordinatorHome, plan: FederationPlan, key: SigningKey, validation: Path | None
+) -> CoordinatorHome:
     """A new directory of the coordinator's. Its plan is written last: without it there is none."""
     with disk_errors(home.directory):
         if home.directory.exists() and any(home.directory.iterdir()):
@@ -99,7 +102,7 @@ def write_home(home: CoordinatorHome, plan: FederationPlan, key: SigningKey, val
         if not home.directory.exists():
             make_folder(home.directory, PRIVATE_FOLDER)
     write_whole(home.key_file, key.pem(), private=True)
-    write_whole(home.settings_file, json.dumps({"validation": str(validation)}).encode())
+    write_whole(home.settings_file, json.dumps({} if validation is None else {"validation": str(validation)}).encode())
     write_whole(home.plan_file, plan.content)
     return home
 
@@ -117,6 +120,8 @@ def plan_of(
     """The plan of a spec for these sites: resolved, its noise solved for where that is asked, its network counted."""
     dataset = records_elsewhere(name, sites, schema, validation)
     spec = resolve_for(_at_real_sites(settings), None, dataset)
+    if not len(validation) and spec.evaluation.counts is None:
+        raise FedveilError("federation.validation: name public records, or let sites measure (evaluation.sigma)")
     problem = federation_problem(spec)
     if problem is not None:
         raise FedveilError(problem)
@@ -165,8 +170,11 @@ def records_elsewhere(name: str, sites: Sequence[RegisteredSite], schema: Schema
     )
 
 
-def read_validation(path: Path, schema: Schema) -> Examples:
-    """The coordinator's own public records."""
+def read_validation(path: Path | None, schema: Schema) -> Examples:
+    """The coordinator's own public records; none where the sites measure."""
+    if path is None:
+        labels = torch.int64 if isinstance(schema.task, Classification) else torch.float32
+        return Examples(torch.empty((0, len(schema.features))), torch.empty(0, dtype=labels))
     table = read_table(path, schema, sited=False)
     if not len(table):
         raise FedveilError(f"{path}: the schema leaves no row of it")

@@ -20,7 +20,19 @@ def plan_lines(plan: FederationPlan) -> list[str]:
         f"  sites: {', '.join(f'{site.name} ({site.records:,} records)' for site in plan.sites)}",
         f"  a round is published with {'all answers' if quorum is None else f'{quorum} answers or more'};"
         f" a site has {plan.deadline:g} seconds to answer",
+        *_measured_lines(plan),
         f"  questions come from whoever holds the key {plan.coordinator[:16]}…",
+    ]
+
+
+def _measured_lines(plan: FederationPlan) -> list[str]:
+    counts = plan.spec.evaluation.counts
+    if counts is None:
+        return ["  how good the model is, is measured on public records of the coordinator's"]
+    times, held_out = counts.times(plan.spec.method.rounds), sum(site.held_out for site in plan.sites)
+    return [
+        f"  how good the model is, is counted at the sites, {times} times, on {held_out:,} records that they hold out;",
+        f"  counts get noise of σ = {counts.sigma:g} for each record, and what that costs is in the numbers below",
     ]
 
 
