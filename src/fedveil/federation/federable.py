@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fedveil.config.federation_plan import MIXES_UPLOADS
 from fedveil.core.errors import FedveilError
+from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.method import Method
 from fedveil.parts.personal import Attention, Shared
 from fedveil.zoo import ZOO, named
@@ -23,6 +24,8 @@ def _row(method: Method) -> tuple[str, str]:
         return f"no: {MIXES_UPLOADS}", "–"
     can = "yes" if isinstance(method.personal, Shared) else "yes; each site's own model stays there"
     places = method.mechanisms
+    if any(isinstance(mechanism.clip.bound, CohortMedian) for mechanism in places.values()):
+        return "yes", "nothing: its clipping bound is read off norms without noise, so only a rehearsal takes part"
     asks = [text for place, text in _ASKS.items() if place in places]
     if _can_noise_rows(method):
         asks.append("record × on_device, with `example.each_row`")

@@ -219,11 +219,16 @@ def make_site(
     paths = {key: str(Path(path).resolve()) for key, path in files.items()}
     settings = {"name": name, **paths, "policy": policy.to_dict()}
     write_whole(home.settings_file, tomli_w.dumps(settings).encode(), private=True)
-    site = home.registration
-    public = {**asdict(site), "schema": schema_digest(read)}
-    write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())
+    write_registration(home)
     home.opened_ledger().__exit__(None, None, None)
     return home
+
+
+def write_registration(home: SiteHome) -> None:
+    """What a coordinator is to be given, as the site is now."""
+    site = home.registration
+    public = {**asdict(site), "schema": schema_digest(home.schema)}
+    write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())
 
 
 def read_records(path: Path, schema: Schema) -> Examples:

@@ -126,7 +126,7 @@ class SiteServer:
     def _approved(self, plan: bytes) -> PlannedWork:
         """The plan, if somebody here agreed to it, and the site still does: policies change."""
         hash = plan.hex()
-        if hash not in self.ledger.approved:
+        if not self.ledger.agrees_to(hash):
             text = f"nobody at this site has agreed to the plan {hash[:16]}; read it, then: fedveil site approve"
             raise Refused(RefusalKind.NOT_APPROVED, text)
         if hash not in self._work:
@@ -159,7 +159,7 @@ class SiteServer:
             self._outbox.put(paid, kept)
         if paid.answer is None:
             self._before(AnswerStep.ANSWERED)
-            self.ledger.answered(paid, answer_digest(kept))
+            self.ledger.answered(paid, answer_digest(kept), len(kept))
             self._forget_older(work.plan.hash)
         self._before(AnswerStep.SEND)
         return kept
