@@ -26,7 +26,12 @@ def site_group() -> None:
 @site_group.command("init")
 @home_option
 @click.option("--name", required=True, help="What the site is called: small letters, digits, dashes.")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="The records: CSV or Parquet.")
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The records: a table, or pictures.",
+)
 @click.option(
     "--validation",
     type=click.Path(path_type=Path),

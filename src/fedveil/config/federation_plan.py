@@ -28,8 +28,7 @@ from fedveil.core.parameters import Layout
 from fedveil.core.tasks import Classification
 from fedveil.core.types import Population
 from fedveil.data.partitions import NaturalSites
-from fedveil.data.schema import Schema
-from fedveil.data.schema_file import parse_schema, schema_toml
+from fedveil.data.record_form import RecordForm, form_toml, parse_form, private_columns, shape_of
 from fedveil.models.registry import MODELS, build
 from fedveil.parts.personal import Attention
 from fedveil.runtimes.messages import PROTOCOL
@@ -91,10 +90,10 @@ class FederationPlan:
             several = [value for value, times in Counter(getattr(s, field) for s in self.sites).items() if times > 1]
             if several:
                 raise FedveilError(f"sites: two have the {field} {several[0]}")
-        if schema_toml(self.schema) != self.schema_text:
+        if form_toml(self.schema) != self.schema_text:
             raise FedveilError("schema: is not written as this version writes it")
-        if self.schema.private_columns:
-            columns = ", ".join(self.schema.private_columns)
+        if private_columns(self.schema):
+            columns = ", ".join(private_columns(self.schema))
             raise FedveilError(f"schema: what was read off records is private, and would be shown to all: {columns}")
         _check_spelt_out(self.settings)
         if self.spec.to_dict() != self.settings:
@@ -123,8 +122,8 @@ class FederationPlan:
         return resolve(self.settings, task={})  # whatever is known here of a data set of that name
 
     @cached_property
-    def schema(self) -> Schema:
-        return parse_schema(self.schema_text, "schema")
+    def schema(self) -> RecordForm:
+        return parse_form(self.schema_text, "schema")
 
     @cached_property
     def population(self) -> Population:
@@ -171,9 +170,7 @@ class FederationPlan:
     def network(self) -> nn.Module:
         """The network, with its first weights."""
         spec, schema = self.spec, self.schema
-        model = build(
-            spec.model.name, (len(schema.features),), schema.task.outputs, spec.model.options, seed=self.initial
-        )
+        model = build(spec.model.name, shape_of(schema), schema.task.outputs, spec.model.options, seed=self.initial)
         layout = Layout.of(model)
         if (layout.size, layout.group_count) != (self.parameters, self.layers):
             raise FedveilError(

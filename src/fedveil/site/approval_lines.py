@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedveil.config.federation_plan import FederationPlan
 from fedveil.core.types import Unit
+from fedveil.data.record_form import form_words
 from fedveil.report.model.number_texts import epsilon_text
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.site.approval import Examined
@@ -16,7 +17,7 @@ def plan_lines(plan: FederationPlan) -> list[str]:
     return [
         f"plan '{plan.name}', {plan.hash}",
         f"  method {spec.base}, {method.rounds} rounds, network {spec.model.name} of {plan.parameters:,} parameters",
-        f"  predicts {plan.schema.target} from {', '.join(column.name for column in plan.schema.input_columns)}",
+        f"  predicts {form_words(plan.schema)}",
         f"  sites: {', '.join(f'{site.name} ({site.records:,} records)' for site in plan.sites)}",
         f"  a round is published with {'all answers' if quorum is None else f'{quorum} answers or more'};"
         f" a site has {plan.deadline:g} seconds to answer",

@@ -31,11 +31,8 @@ from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, privat
 from fedveil.core.digests import keyed_digest
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.signing import SigningKey, read_signing_key
-from fedveil.data.encoded_table import read_table
-from fedveil.data.examples import Examples, check_examples, examples_digest
-from fedveil.data.schema import Schema
-from fedveil.data.schema_file import read_schema, schema_digest, schema_toml
-from fedveil.data.site_tables import table_examples
+from fedveil.data.examples import Examples, examples_digest
+from fedveil.data.record_form import RecordForm, form_digest, form_toml, private_columns, read_form, read_records
 from fedveil.ledger.anchor import user_key
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.site.policy import SitePolicy, read_policy
@@ -108,8 +105,8 @@ class SiteHome:
             raise FedveilError(f"{self.settings_file}: {error}") from None
 
     @cached_property
-    def schema(self) -> Schema:
-        return read_schema(self.schema_file)
+    def schema(self) -> RecordForm:
+        return read_form(self.schema_file)
 
     @cached_property
     def records(self) -> Examples:
@@ -152,7 +149,7 @@ class SiteHome:
         """The ledger, held to the records and the schema that it was begun with."""
         ledger = LifetimeLedger(self.ledger_file, key=user_key())
         try:
-            pins = {"name": self.name, "schema": schema_toml(self.schema), "records": self._records_text(self.records)}
+            pins = {"name": self.name, "schema": form_toml(self.schema), "records": self._records_text(self.records)}
             if self.held_out is not None:
                 pins["records that are held out"] = self._records_text(self.held_out)
             ledger.begin(pins)
@@ -199,9 +196,9 @@ def make_site(
     home = SiteHome(Path(directory))
     if home.directory.exists() and any(home.directory.iterdir()):
         raise ArgumentError("home", f"{home.directory} already exists and is not empty; choose another")
-    read = read_schema(schema)
-    if read.private_columns:
-        columns = ", ".join(read.private_columns)
+    read = read_form(schema)
+    if private_columns(read):
+        columns = ", ".join(private_columns(read))
         raise ArgumentError("schema", f"what was read off records is private; replace what it says of {columns}")
     records = read_records(Path(data), read)
     if validation is not None:
@@ -214,7 +211,7 @@ def make_site(
         make_folder(home.outbox, PRIVATE_FOLDER)
     write_whole(home.directory / "sign.key", SigningKey.generate().pem(), private=True)
     write_whole(home.directory / "mark.key", secrets.token_bytes(KEY_BYTES), private=True)
-    write_whole(home.schema_file, schema_toml(read).encode())
+    write_whole(home.schema_file, form_toml(read).encode())
     files = {"data": data} if validation is None else {"data": data, "validation": validation}
     paths = {key: str(Path(path).resolve()) for key, path in files.items()}
     settings = {"name": name, **paths, "policy": policy.to_dict()}
@@ -227,15 +224,5 @@ def make_site(
 def write_registration(home: SiteHome) -> None:
     """What a coordinator is to be given, as the site is now."""
     site = home.registration
-    public = {**asdict(site), "schema": schema_digest(home.schema)}
+    public = {**asdict(site), "schema": form_digest(home.schema)}
     write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())
-
-
-def read_records(path: Path, schema: Schema) -> Examples:
-    """A site's own table, encoded."""
-    table = read_table(path, schema, sited=False)
-    if not len(table):
-        raise FedveilError(f"{path}: the schema leaves no row of it")
-    examples = table_examples(table)
-    check_examples(str(path), examples, schema.task)
-    return examples

@@ -23,7 +23,7 @@ from fedveil.core.objectives import objective_for
 from fedveil.core.streams import Address, Streams
 from fedveil.core.types import Declaration, Receipt
 from fedveil.data.examples import Examples
-from fedveil.data.schema_file import schema_toml
+from fedveil.data.record_form import form_toml
 from fedveil.engine.batched import EVALUATION_SLICE, Engine, choose
 from fedveil.engine.chance import as_declared
 from fedveil.engine.client import Broadcast, Upload, local_work
@@ -108,7 +108,7 @@ class PlannedWork:
         if named.held_out != mine.held_out:
             text = f"the plan counts {named.held_out} records that are held out here; there are {mine.held_out}"
             raise Refused(RefusalKind.WRONG_RECORDS, text)
-        if schema_toml(self.home.schema) != self.plan.schema_text:
+        if form_toml(self.home.schema) != self.plan.schema_text:
             raise Refused(RefusalKind.WRONG_RECORDS, "the plan's schema is not the schema of the records here")
 
     # One question
