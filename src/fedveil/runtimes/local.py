@@ -68,6 +68,8 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
         with torch.no_grad():  # a thread's own setting
             return features(to_float(inputs))  # type: ignore[no-any-return]
 
+    if not len(examples):  # a coordinator has no records, a site perhaps none that it holds out; their shape is known
+        return Examples(values(examples.inputs.new_zeros(1, *examples.inputs.shape[1:]))[:0], examples.labels)
     with one_thread(), ThreadPoolExecutor(usable_cores()) as pool:
         parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
     return Examples(torch.cat(parts), examples.labels)
