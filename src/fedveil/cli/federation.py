@@ -1,14 +1,13 @@
-"""`federation init`, `federation run`, `federation status`, `federation demo`."""
+"""`federation init`, `federation invite`, `federation run`, `federation status`, `federation demo`."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.cli.options import json_option, print_json, shown, watch_option
 
 home_option = click.option(
     "--home",
@@ -38,6 +37,22 @@ def federation_init_command(settings: Path, home: Path, host: str, port: int) ->
     made = make_federation_plan(settings, home)
     click.echo("\n".join(plan_lines(made.plan)))
     for path in invite(made, registration_files(settings), host, port):
+        click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
+
+
+@federation_group.command("invite")
+@click.argument("registrations", metavar="[REGISTRATION.json]...", nargs=-1, type=click.Path(path_type=Path))
+@home_option
+@click.option("--host", help="Another name by which sites reach this machine; as before, if not given.")
+@click.option("--port", type=int, help="Another port; as before, if not given.")
+def federation_invite_command(registrations: tuple[Path, ...], home: Path, host: str | None, port: int | None) -> None:
+    """Invite to the same plan again: another address, a certificate that runs out, a new key of a connection."""
+    from fedveil.federation.connecting import invite, invited_at
+    from fedveil.federation.coordinator_home import CoordinatorHome
+
+    coordinator = CoordinatorHome(home)
+    old_host, old_port = invited_at(coordinator)
+    for path in invite(coordinator, registrations, host or old_host, port or old_port):
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
 
@@ -79,7 +94,7 @@ def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
 
     coordinator = CoordinatorHome(home)
     if as_json:
-        click.echo(json.dumps(federation_status(coordinator).to_dict()))
+        print_json(federation_status(coordinator).to_dict())
     else:
         shown(lambda: federation_lines(federation_status(coordinator)), watch)
 
@@ -101,7 +116,7 @@ def federation_demo_command(out: Path, as_json: bool) -> None:
     result = demo.result.to_dict()
     if as_json:
         summary = {"accuracy": result["accuracy"], "spent": demo.spent, "seconds": demo.seconds}
-        click.echo(json.dumps({**summary, "model": str(files.model), "report": str(page)}))
+        print_json({**summary, "model": str(files.model), "report": str(page)})
         return
     click.echo(f"accuracy {result['accuracy']:.3f} on public records after {result['rounds']} rounds")
     for name, epsilon in demo.spent.items():

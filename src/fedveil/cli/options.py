@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,20 @@ def workers_option(command: Command) -> Command:
 
 def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")(command)
+
+
+def verbose_option(command: Command) -> Command:
+    help = "Say everything: the whole promise, what was composed, by which accountant."
+    return click.option("--verbose", "-v", is_flag=True, help=help)(command)
+
+
+JSON_VERSION = 1
+"""Of all that `--json` prints. It grows when a field goes or changes its meaning; new fields may come at any time."""
+
+
+def print_json(table: Mapping[str, Any]) -> None:
+    """One JSON object, which says of which version it is."""
+    click.echo(json.dumps({"version": JSON_VERSION, **table}))
 
 
 def keep_option(command: Command) -> Command:

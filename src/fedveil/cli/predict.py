@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import json_option, print_json
 from fedveil.cli.row_progress import row_progress
 
 
@@ -31,7 +30,7 @@ def predict_command(run: Path, data: Path, out: Path, trust_code: bool, as_json:
     with row_progress() as progress:
         facts = predictions_record(predict(run, data, out=out, trust_code=trust_code, progress=progress))
     if as_json:
-        click.echo(json.dumps(facts))
+        print_json(facts)
         return
     counted = "".join(f"; {name}: {rows:,}" for name, rows in facts.get("classes", {}).items())
     left_out = f"; left out by the schema: {facts['left_out']:,}" if facts["left_out"] else ""

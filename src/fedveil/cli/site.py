@@ -1,13 +1,12 @@
-"""`site init`, `site approve`, `site serve`, `site status`."""
+"""`site init`, `site approve`, `site serve`, `site status`; `site withdraw` and `site renew`."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.cli.options import json_option, print_json, shown, watch_option
 from fedveil.core.types import Unit, View
 
 home_option = click.option(
@@ -91,6 +90,56 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     click.echo(f"agreed to {read.hash}; next: fedveil site serve")
 
 
+@site_group.command("check")
+@click.argument("receipts", metavar="RECEIPTS.json", type=click.Path(path_type=Path))
+@click.option("--key", help="The site's public key in hexadecimal, from its registration or a plan.")
+def site_check_command(receipts: Path, key: str | None) -> None:
+    """Check a site's signed receipts: the signature, and ε from what it says it added."""
+    from fedveil.report.model.number_texts import epsilon_text
+    from fedveil.site.signed_receipts import read_signed_receipts
+
+    read = read_signed_receipts(receipts, key)
+    whose = "the key that you gave" if key else f"the key {read.key.hex}, which the file itself names"
+    lifetime = read.policy.lifetime
+    click.echo(f"{read.site}, {read.records:,} records: signed with {whose}")
+    click.echo(f"  {read.sent:,} answers sent, {len(read.lines):,} paid for, {len(read.plans):,} plans; {read.made}")
+    click.echo(
+        f"  computed again: ε = {epsilon_text(read.spent)} of {read.policy.cell} at δ = {lifetime.delta:g},"
+        f" of {lifetime.epsilon:g} for ever"
+    )
+
+
+@site_group.command("withdraw")
+@click.argument("plan", metavar="HASH")
+@home_option
+@click.option("--yes", is_flag=True, help="Take it back without being asked.")
+def site_withdraw_command(plan: str, home: Path, yes: bool) -> None:
+    """Take back what was agreed to: a plan by its hash, or how it begins. What it has cost stays spent."""
+    from fedveil.site.approval import withdraw
+    from fedveil.site.home import SiteHome
+
+    if not yes:
+        click.confirm(f"no longer answer questions under the plan {plan}?", abort=True)
+    name = withdraw(SiteHome(home), plan)
+    click.echo(f"'{name}' is not agreed to any more; the coordinator hears so when it asks")
+
+
+@site_group.command("renew")
+@home_option
+@click.option("--connection-only", is_flag=True, help="Keep the key that answers are signed with, and all plans.")
+@click.option("--yes", is_flag=True, help="Do it without being asked.")
+def site_renew_command(home: Path, connection_only: bool, yes: bool) -> None:
+    """Make new keys. The ledger stays; without --connection-only every plan must be made and agreed to anew."""
+    from fedveil.site.connection import renew
+    from fedveil.site.home import SiteHome
+
+    if not yes and not connection_only:
+        click.confirm("every plan of before ends for this site; make new keys?", abort=True)
+    made = renew(SiteHome(home), signature=not connection_only)
+    then = "invite" if connection_only else "init, with a new plan"
+    click.echo(f"{made.registration_file}: give this to the coordinator; there: fedveil federation {then}")
+
+
 @site_group.command("serve")
 @home_option
 @click.option("--kit", type=click.Path(path_type=Path), help="What the transport starts from; HOME/kit if not given.")
@@ -117,6 +166,6 @@ def site_status_command(home: Path, watch: bool, as_json: bool) -> None:
 
     site = SiteHome(home)
     if as_json:
-        click.echo(json.dumps(site_status(site).to_dict()))
+        print_json(site_status(site).to_dict())
     else:
         shown(lambda: status_lines(site_status(site)), watch)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.data.picture_format import PictureFormat
 from fedveil.data.raw_records import RawRecords

@@ -8,6 +8,7 @@ ledger.sqlite       with ledger.head beside it: what was ever charged
 plans/HASH.json     plans that were agreed to
 connection.key      of the certificate that the site connects with; secret
 kit/                what the transport starts from
+models/HASH/        the site's own model under a plan, for methods that have such models
 outbox/             answers, so that the same question gets the same bytes
 site.log            what went wrong here, in full; for the site's own people
 """
@@ -71,6 +72,9 @@ class SiteHome:
     @property
     def outbox(self) -> Path:
         return self.directory / "outbox"
+
+    def models(self, plan: str) -> Path:
+        return self.directory / "models" / plan
 
     @property
     def kit(self) -> Path:
@@ -191,11 +195,16 @@ def make_site(
     write_whole(home.schema_file, schema_toml(read).encode())
     settings = {"name": name, "data": str(Path(data).resolve()), "policy": policy.to_dict()}
     write_whole(home.settings_file, tomli_w.dumps(settings).encode(), private=True)
-    site = home.registration
-    public = {"name": site.name, "records": site.records, "key": site.key, "schema": schema_digest(read)}
-    write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())
+    write_registration(home)
     home.opened_ledger().__exit__(None, None, None)
     return home
+
+
+def write_registration(home: SiteHome) -> None:
+    """What a coordinator is to be given, as the site is now."""
+    site = home.registration
+    public = {"name": site.name, "records": site.records, "key": site.key, "schema": schema_digest(home.schema)}
+    write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())
 
 
 def read_records(path: Path, schema: Schema) -> Examples:

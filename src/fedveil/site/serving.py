@@ -123,7 +123,7 @@ class SiteServer:
     def _approved(self, plan: bytes) -> PlannedWork:
         """The plan, if somebody here agreed to it, and the site still does: policies change."""
         hash = plan.hex()
-        if hash not in self.ledger.approved:
+        if not self.ledger.agrees_to(hash):
             text = f"nobody at this site has agreed to the plan {hash[:16]}; read it, then: fedveil site approve"
             raise Refused(RefusalKind.NOT_APPROVED, text)
         if hash not in self._work:
@@ -157,7 +157,7 @@ class SiteServer:
             self._outbox.put(paid, kept)
         if paid.answer is None:
             self._before(AnswerStep.ANSWERED)
-            self.ledger.answered(paid, answer_digest(kept))
+            self.ledger.answered(paid, answer_digest(kept), len(kept))
             self._forget_older(work.plan.hash)
         self._before(AnswerStep.SEND)
         return kept
@@ -166,6 +166,8 @@ class SiteServer:
         upload = work.upload(broadcast)
         if not all(receipt.confirmed for receipt in upload.receipts):
             raise FedveilError(f"round {broadcast.round}: what was measured on the tensors is not as declared")
+        if work.own_model is not None:
+            work.own_model.keep(broadcast.round, broadcast.parameters, upload.update)
         header, tensors = sendable(upload)
         header |= {"kind": "update", "question": name, "round": broadcast.round}
         return self._message(work.plan.digest, header, tensor_bytes(tensors))
