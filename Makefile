@@ -44,6 +44,8 @@ bench: install
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/presets.py
 	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/memory.py
 
 clean:
 	rm -rf .venv build dist site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

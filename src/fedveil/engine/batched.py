@@ -25,6 +25,8 @@ from fedveil.mechanisms.noise import NoiseSource
 from fedveil.mechanisms.right_counts import Counted
 from fedveil.method import Method
 
+HOST = torch.device("cpu")
+
 EVALUATION_SLICE = 1000
 """Records evaluated at a time: fixed, so that sums of losses do not depend on the number of workers."""
 
@@ -105,13 +107,15 @@ class Evaluation:
 class Engine:
     """Does the clients' work of a job in one process.
 
-    What a client computes depends on the round and its number, never on the chunk it is in.
+    What a client computes depends on the round and its number, never on the chunk it is in. Records, network and
+    clients' work are on `device`; what goes in and out (models, uploads, outputs) is at the host.
     """
 
-    def __init__(self, job: Job, gradients: Gradients | None = None) -> None:
-        self.job = job
+    def __init__(self, job: Job, gradients: Gradients | None = None, device: torch.device = HOST) -> None:
+        self.device, self.job = device, (job := job.on(device))
         self._model = _arranged(job.model)
         self.gradients = gradients or choose(job.model, job.sites.examples.inputs.shape[1:], job.objective)
+        self._labels = job.validation.labels.cpu()
         self._own_weights = own_weights(job.tests, len(job.validation))
         self._noise, self._memory = NoiseSource(job.streams), NoiseMemory()
 
@@ -132,6 +136,8 @@ class Engine:
         self, broadcast: Broadcast, clients: Sequence[int], taps: Taps = NO_TAPS, starts: Tensor | None = None
     ) -> tuple[Upload, ...]:
         """The uploads of `clients`, who must be alike (see `alike`), in their order."""
+        broadcast = replace(broadcast, parameters=broadcast.parameters.to(self.device))
+        starts = None if starts is None else starts.to(self.device)
         tile = self.plan.tile
         if tile == 1:
             uploads = self._work(broadcast, clients, taps, starts)
@@ -143,9 +149,9 @@ class Engine:
                     broadcast, clients[part], tile, taps, None if starts is None else starts[part]
                 )
             )
-        if starts is None or not self.job.tests:
-            return uploads
-        return tuple(replace(upload, own_score=self._own_score(broadcast, upload)) for upload in uploads)
+        if starts is not None and self.job.tests:
+            uploads = tuple(replace(upload, own_score=self._own_score(broadcast, upload)) for upload in uploads)
+        return uploads if self.device.type == "cpu" else tuple(upload.at_host() for upload in uploads)
 
     @torch.no_grad()
     def _own_score(self, broadcast: Broadcast, upload: Upload) -> float:
@@ -183,9 +189,9 @@ class Engine:
     @torch.no_grad()
     def evaluate(self, parameters: Tensor, first: int) -> Evaluation:
         """Outputs and loss on the validation records from `first` on (one slice of them)."""
-        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)))
+        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)), device="cpu")
         outputs = self._outputs(parameters, records)
-        losses = self.job.objective.losses(outputs.double(), self.job.validation.labels[records])
+        losses = self.job.objective.losses(outputs.double(), self._labels[records])
         own = 0.0
         if self.job.tests:
             own = float((self._points(outputs, records) * self._own_weights[records]).sum())
@@ -193,7 +199,7 @@ class Engine:
 
     def _points(self, outputs: Tensor, records: Tensor) -> Tensor:
         """Of each of these validation records: 1 for the right class and 0 for another, or how far off a number is."""
-        labels = self.job.validation.labels[records]
+        labels = self._labels[records]
         if self.job.objective.of_numbers:
             return (outputs.squeeze(-1).double() - labels).abs()
         return (outputs.argmax(dim=1) == labels).double()
@@ -204,7 +210,7 @@ class Engine:
         self._model.eval()
         try:
             parts = torch.split(self.job.validation.inputs[records], FORWARD_SLICE)
-            return torch.cat([self._model(to_float(part)) for part in parts]).float()
+            return torch.cat([self._model(to_float(part)) for part in parts]).float().cpu()
         finally:
             self._model.train()
 
@@ -219,9 +225,9 @@ def _arranged(model: nn.Module) -> nn.Module:
 
 def own_weights(tests: RowLists, records: int) -> Tensor:
     """Weights of the validation records with which correct answers add up to the mean accuracy over clients."""
-    weights = torch.zeros(records, dtype=torch.float64)
+    weights = torch.zeros(records, dtype=torch.float64, device="cpu")
     for members in tests:
-        share = torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
+        share = weights.new_full((len(members),), 1 / (len(members) * len(tests)))
         weights.index_add_(0, torch.from_numpy(members), share)
     return weights
 
