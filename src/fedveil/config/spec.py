@@ -313,7 +313,9 @@ def _choices(
     table = with_all_sites(table, settings, task)
     privacy = structure(table["privacy"], PrivacySpec, "privacy")
     data = structure(table["data"], DataSpec, "data")
-    return choices_for(base, facts_of(data, privacy.budget if privacy.calibrate else None, dataset), settings)
+    budget = privacy.budget if privacy.calibrate else None
+    outline = None if dataset is None else dataset.outline
+    return choices_for(base, facts_of(data, budget, outline), settings)
 
 
 def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class WholeBatches:
     def _gradient(self, parameters: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor, out: Tensor) -> Tensor:
         """One client's: the gradient goes to `out`, the loss is returned."""
         with torch.no_grad():
-            for own, value in zip(self._trained, parameters.split(list(self._layout.sizes)), strict=True):
+            for own, value in zip(self._trained, torch.split(parameters, list(self._layout.sizes)), strict=True):
                 own.copy_(value.view(own.shape))
         with torch.enable_grad():
             losses = self._objective.losses(self._model(inputs), labels)

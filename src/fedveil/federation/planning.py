@@ -22,7 +22,8 @@ from fedveil.data.picture_form import PictureForm
 from fedveil.data.record_form import RecordForm, form_digest, form_toml, read_form, read_records, shape_of
 from fedveil.data.site_records import sites_in_order
 from fedveil.federation.coordinator_home import CoordinatorHome, read_registration
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import Prepared, prepare
 
 DEADLINE = 600.0
 """Seconds within which a site must answer, if nothing is said."""

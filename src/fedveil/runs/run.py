@@ -29,7 +29,7 @@ from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import AtTheirSites, PersonalModels
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared

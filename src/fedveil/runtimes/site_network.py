@@ -27,7 +27,7 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.job import Job
 from fedveil.engine.loop import MakeRuntime, Runtime
 from fedveil.engine.personal_models import Starts
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.mechanisms.noise import grid_width
 from fedveil.mechanisms.right_counts import RightCounts, counts_width, read_counts
 from fedveil.runtimes.local import one_thread, precomputed
