@@ -152,7 +152,7 @@ class PlannedWork:
         nothing = Examples(records.inputs[:0], records.labels[:0])
         job = Job(spec.method, self.plan.network(), sites, nothing, Streams.from_system(), objective=objective)
         job = precomputed(job)
-        return job, choose(job.model, job.sites.examples.inputs.shape[1:], job.objective)
+        return job, choose(job.model, job.sites.examples.inputs, job.objective)
 
 
 def sendable(upload: Upload) -> tuple[dict[str, Any], dict[str, Tensor]]:
