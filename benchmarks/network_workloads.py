@@ -58,7 +58,7 @@ class Transformer(nn.Module):
         self.head = nn.Linear(64, classes)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        values = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+        values = self.words(tokens) + self.places(torch.arange(tokens.shape[1]).expand_as(tokens))
         for layer in self.layers:
             values = layer(values)
         return self.head(values.mean(dim=1))  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def without_torch_warnings() -> Iterator[None]:
     """Without the warnings that PyTorch gives; those of a user's own code come through."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=r"torch\b")

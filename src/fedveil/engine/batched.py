@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
-from fedveil.core.torch_warnings import quiet
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, local_work
@@ -68,7 +68,7 @@ def _general(
     general = General(model, objective, because.reason)
     parameters, batch = nobodys(general.layout.vector(model), shape, objective, tokens)
     try:
-        with quiet():
+        with without_torch_warnings():
             general.rows(parameters, batch)
     except FedveilError:
         raise
@@ -223,7 +223,7 @@ class Engine:
         self._model.eval()
         try:
             parts = torch.split(self.job.validation.inputs[records], FORWARD_SLICE)
-            with quiet():
+            with without_torch_warnings():
                 return torch.cat([self._model(to_float(part)) for part in parts]).float()
         finally:
             self._model.train()

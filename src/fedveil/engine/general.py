@@ -10,7 +10,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.norms import lengths
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
-from fedveil.core.torch_warnings import quiet
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums, client_part
 from fedveil.engine.whole_batches import WholeBatches
 
@@ -75,7 +75,7 @@ class General:
 
     def _call(self, parameters: Tensor, inputs: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         try:
-            with quiet():
+            with without_torch_warnings():
                 gradients, losses = self._vectorised(self.layout.split(parameters), inputs, labels)
         except RuntimeError as error:
             if "vmap" in str(error):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fedveil.core.objectives import Objective
 from fedveil.core.parameters import Layout
-from fedveil.core.torch_warnings import quiet
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.gradients import Batch
 
 CLOSE = 1e-3
@@ -52,7 +52,7 @@ class WholeBatches:
         for own, value, gradient in zip(self._trained, values, gradients, strict=True):
             own.data, own.grad = value.view(own.shape), gradient.view(own.shape)
         try:
-            with torch.enable_grad(), quiet():
+            with torch.enable_grad(), without_torch_warnings():
                 losses = self._objective.losses(self._model(inputs), labels)
                 loss = torch.where(weights > 0, losses, 0.0).sum()
                 torch.autograd.backward(loss, inputs=self._trained)  # adds to what stands in `out`

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
-from fedveil.core.torch_warnings import quiet
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.models import networks
 from fedveil.models.features import FixedFeatures
 from fedveil.models.scattering import scattering
@@ -57,7 +57,7 @@ def build(
         if not options:
             raise FedveilError(f"model: {name} must take (input_shape, classes) ({error})") from None
         raise FedveilError(f"model.options: {name} takes no such options ({error})") from None
-    with torch.random.fork_rng(devices=[]), quiet():
+    with torch.random.fork_rng(devices=[]), without_torch_warnings():
         torch.manual_seed(seed)
         try:
             model = factory(tuple(input_shape), classes, **options)

@@ -8,6 +8,6 @@ come the norms and the sums of per-example gradients (`contributions`). Paramete
 `vmap` once for every example, so that autograd gives their gradients example by example.
 """
 
-from fedveil.engine.layered.network import Layered
+from fedveil.engine.layered.layered_gradients import Layered
 
 __all__ = ["Layered"]

@@ -16,12 +16,12 @@ from torch.nn import functional
 
 from fedveil.engine.layered.contributions import Formed, Streamed, too_large
 from fedveil.engine.layered.held import Held
-from fedveil.engine.layered.step import Step, outside
+from fedveil.engine.layered.step import LeafStep, outside
 
 LARGE_PATCHES = 1 << 17
 """Numbers in one client's patches from which on the library's convolution is faster than a product (measured)."""
 
-Pair = tuple[int, int]
+TwoAxes = tuple[int, int]
 ONES = (1, 1)
 
 
@@ -29,12 +29,12 @@ ONES = (1, 1)
 class Window:
     """A kernel, how far it moves, what stands around the picture, and how far its points lie apart."""
 
-    kernel: Pair
-    stride: Pair = ONES
-    padding: Pair = (0, 0)
-    spread: Pair = ONES
+    kernel: TwoAxes
+    stride: TwoAxes = ONES
+    padding: TwoAxes = (0, 0)
+    spread: TwoAxes = ONES
 
-    def places(self, height: int, width: int) -> Pair:
+    def places(self, height: int, width: int) -> TwoAxes:
         """How often it fits."""
         down, across = (
             (size + 2 * pad - apart * (kernel - 1) - 1) // stride + 1
@@ -56,7 +56,7 @@ class Window:
 class Patches:
     """The windows of one client's pictures `[S, H, W, C]`, as a matrix `[S·places, window]` in shared memory."""
 
-    def __init__(self, step: Step, like: Tensor, size: tuple[int, ...], window: Window) -> None:
+    def __init__(self, step: LeafStep, like: Tensor, size: tuple[int, ...], window: Window) -> None:
         pictures, height, width, channels = size
         pads, (down, across) = window.padding, window.stride
         tall, wide = height + 2 * pads[0], width + 2 * pads[1]
@@ -257,6 +257,6 @@ class HeldSequenceConvolution(Held, nn.Conv1d):
         return Convolving(self, window)(lines.unsqueeze(-2)).squeeze(-2)
 
 
-def _two(values: tuple[int, ...]) -> Pair:
+def _two(values: tuple[int, ...]) -> TwoAxes:
     first, second = values
     return first, second

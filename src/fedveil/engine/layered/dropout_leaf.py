@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from fedveil.engine.layered.held import Held
-from fedveil.engine.layered.step import Step, outside
+from fedveil.engine.layered.step import LeafStep, outside
 
 
-def dropped(step: Step, values: Tensor, rate: float, channels: int | None = None) -> Tensor:
+def dropped(step: LeafStep, values: Tensor, rate: float, channels: int | None = None) -> Tensor:
     """Some of `[N, …]` are 0 and the others larger; with `channels`, that many last axes share their fate."""
     shape = values.shape[1:]
     if channels is not None:

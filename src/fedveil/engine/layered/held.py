@@ -8,9 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fedveil.engine.layered.step import Step, Unsupported
+from fedveil.engine.layered.step import LeafStep, Unsupported
 
-ASKED = {"shape", "dtype", "device", "requires_grad", "ndim", "is_cuda", "is_leaf", "layout", "size", "dim", "numel"}
+MAY_BE_ASKED = {
+    "shape",
+    "dtype",
+    "device",
+    "requires_grad",
+    "ndim",
+    "is_cuda",
+    "is_leaf",
+    "layout",
+    "size",
+    "dim",
+    "numel",
+}
 """What may be asked of a parameter that is held elsewhere; computing with it is not possible."""
 
 
@@ -30,7 +42,7 @@ class Absent(Tensor):
         cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(getattr(func, "__self__", None), "__name__", getattr(func, "__name__", ""))
-        if name in ASKED:
+        if name in MAY_BE_ASKED:
             return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
         found = [value for value in (*args, *(kwargs or {}).values()) if isinstance(value, Absent)]
         raise Unsupported("its weights are used outside of it", found[0].path if found else None)
@@ -39,11 +51,11 @@ class Absent(Tensor):
 class Held(nn.Module):
     """What all leaves have. `names` maps a parameter's short name to its name in the network's layout."""
 
-    step: Step
+    step: LeafStep
     path: str
     names: dict[str, str]
 
-    def hold(self, step: Step, path: str, names: dict[str, str]) -> None:
+    def hold(self, step: LeafStep, path: str, names: dict[str, str]) -> None:
         """Take this module's own parameters away; from now on they are those of the step."""
         self.step, self.path, self.names = step, path, names
         for short in names:

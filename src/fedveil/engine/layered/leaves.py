@@ -28,13 +28,13 @@ from fedveil.engine.layered.normalisation_leaf import (
     HeldLineInstanceNorm,
 )
 from fedveil.engine.layered.recurrent_leaf import HeldGru, HeldLstm, HeldRnn
-from fedveil.engine.layered.step import Step
+from fedveil.engine.layered.step import LeafStep
 
 Reason = str | None
 
 
 @dataclass(frozen=True)
-class Rule:
+class LeafRule:
     """The class that a module gets, and why a module can't have it."""
 
     held: type[Held]
@@ -64,24 +64,24 @@ def _attention(module: nn.MultiheadAttention) -> Reason:
     return "bias_k, bias_v or add_zero_attn" if module.bias_k is not None or module.add_zero_attn else None
 
 
-RULES: dict[type[nn.Module], Rule] = {
-    nn.Linear: Rule(HeldLinear),
-    NonDynamicallyQuantizableLinear: Rule(HeldLinear),
-    nn.Conv1d: Rule(HeldSequenceConvolution, _convolution),
-    nn.Conv2d: Rule(HeldConvolution, _convolution),
-    nn.GroupNorm: Rule(HeldGroupNorm),
-    nn.LayerNorm: Rule(HeldLayerNorm),
-    nn.InstanceNorm1d: Rule(HeldLineInstanceNorm, _normalisation),
-    nn.InstanceNorm2d: Rule(HeldInstanceNorm, _normalisation),
-    nn.Embedding: Rule(HeldEmbedding, _embedding),
-    nn.LSTM: Rule(HeldLstm, _recurrent),
-    nn.GRU: Rule(HeldGru, _recurrent),
-    nn.RNN: Rule(HeldRnn, _recurrent),
-    nn.MultiheadAttention: Rule(HeldAttention, _attention),
-    nn.Dropout: Rule(HeldDropout),
-    nn.Dropout1d: Rule(HeldLineDropout),
-    nn.Dropout2d: Rule(HeldPictureDropout),
-    nn.Dropout3d: Rule(HeldVolumeDropout),
+LEAF_RULES: dict[type[nn.Module], LeafRule] = {
+    nn.Linear: LeafRule(HeldLinear),
+    NonDynamicallyQuantizableLinear: LeafRule(HeldLinear),
+    nn.Conv1d: LeafRule(HeldSequenceConvolution, _convolution),
+    nn.Conv2d: LeafRule(HeldConvolution, _convolution),
+    nn.GroupNorm: LeafRule(HeldGroupNorm),
+    nn.LayerNorm: LeafRule(HeldLayerNorm),
+    nn.InstanceNorm1d: LeafRule(HeldLineInstanceNorm, _normalisation),
+    nn.InstanceNorm2d: LeafRule(HeldInstanceNorm, _normalisation),
+    nn.Embedding: LeafRule(HeldEmbedding, _embedding),
+    nn.LSTM: LeafRule(HeldLstm, _recurrent),
+    nn.GRU: LeafRule(HeldGru, _recurrent),
+    nn.RNN: LeafRule(HeldRnn, _recurrent),
+    nn.MultiheadAttention: LeafRule(HeldAttention, _attention),
+    nn.Dropout: LeafRule(HeldDropout),
+    nn.Dropout1d: LeafRule(HeldLineDropout),
+    nn.Dropout2d: LeafRule(HeldPictureDropout),
+    nn.Dropout3d: LeafRule(HeldVolumeDropout),
 }
 """By the exact type: a class of the user's own may compute anything."""
 
@@ -97,7 +97,7 @@ class Arranged:
     reasons: dict[str, str]  # of each part that is no leaf though it has parameters: why
 
 
-def arrange(model: nn.Module, step: Step, refused: Mapping[str, str]) -> Arranged:
+def arrange(model: nn.Module, step: LeafStep, refused: Mapping[str, str]) -> Arranged:
     """A copy of `model` whose known modules hold the step's parameters; `refused` names those that must not."""
     network = copy.deepcopy(model).train()
     named = {
@@ -108,7 +108,7 @@ def arrange(model: nn.Module, step: Step, refused: Mapping[str, str]) -> Arrange
     reasons: dict[str, str] = {}
     for path, module in list(network.named_modules()):
         own = {short: named[id(parameter)] for short, parameter in module._parameters.items() if parameter is not None}
-        rule = RULES.get(type(module))
+        rule = LEAF_RULES.get(type(module))
         reason = refused.get(path) or ("no rule for this kind" if rule is None else rule.unfit(module))
         held_parameters = any(step.layout.names.count(name) for name in own.values())
         if reason is None and rule is not None and (own or issubclass(rule.held, DRAWING)):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.engine.layered.held import Held
-from fedveil.engine.layered.step import Step, outside
+from fedveil.engine.layered.step import LeafStep, outside
 
 
 class LinearMap:
@@ -21,7 +21,7 @@ class LinearMap:
         bias: str | None = "bias",
         part: tuple[int, int] | None = None,
     ) -> None:
-        self.step: Step = leaf.step
+        self.step: LeafStep = leaf.step
         rows = slice(*part) if part else slice(None)
         self.part = part
         self.matrix = leaf.weights(weight)[:, rows]
@@ -51,7 +51,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         use, x = ctx.use, ctx.x
-        step: Step = use.step
+        step: LeafStep = use.step
         delta = gradient.reshape(step.clients, -1, gradient.shape[-1])
         g = delta.view(step.clients, step.slots, -1, delta.shape[-1])
         if use.weight is not None:

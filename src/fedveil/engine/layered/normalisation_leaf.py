@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.engine.layered.held import Held
-from fedveil.engine.layered.step import Step, outside
+from fedveil.engine.layered.step import LeafStep, outside
 
 
-class Affine:
+class NormWeights:
     """One use of a normalisation's weights `[K, C]` and constants `[K, C]`."""
 
     def __init__(self, leaf: Held) -> None:
-        self.step: Step = leaf.step
+        self.step: LeafStep = leaf.step
         self.weight, self.bias = leaf.trained("weight"), leaf.trained("bias")
         self.scale = leaf.weights("weight").flatten(1)
         self.shift = leaf.weights("bias").flatten(1) if "bias" in leaf.names else torch.zeros_like(self.scale)
@@ -31,7 +31,7 @@ class _Groups(torch.autograd.Function):
     """Groups of channels `[S, C, *size]`, S a multiple of all examples; each group has mean 0 and variance 1."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, anchor: Tensor, use: Affine, groups: int, eps: float) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, anchor: Tensor, use: NormWeights, groups: int, eps: float) -> Tensor:
         pictures, channels, *size = inputs.shape
         points = inputs[0, 0].numel()
         if inputs.dim() != 4 or not inputs.is_contiguous(memory_format=torch.channels_last):
@@ -46,7 +46,7 @@ class _Groups(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        use: Affine = ctx.use
+        use: NormWeights = ctx.use
         unit, scale, groups = ctx.unit, ctx.scale, ctx.groups
         pictures, points, channels = unit.shape
         delta = gradient.movedim(1, -1).reshape(pictures, points, channels)
@@ -73,7 +73,7 @@ class _Layer(torch.autograd.Function):
     """The last axis `[N, …, C]` has mean 0 and variance 1."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, anchor: Tensor, use: Affine, eps: float) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, anchor: Tensor, use: NormWeights, eps: float) -> Tensor:
         channels = inputs.shape[-1]
         unit, mean, inverse = torch.native_layer_norm(inputs, [channels], None, None, eps)
         own = unit.view(use.step.clients, -1, channels)
@@ -82,7 +82,7 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        use: Affine = ctx.use
+        use: NormWeights = ctx.use
         channels = gradient.shape[-1]
         delta = gradient.reshape(use.step.clients, use.step.slots, -1, channels)
         use.receive((delta * ctx.unit.view(delta.shape)).sum(dim=2), delta.sum(dim=2))
@@ -99,7 +99,7 @@ class HeldGroupNorm(Held, nn.GroupNorm):
     def forward(self, input: Tensor) -> Tensor:
         def normalised(whole: Tensor) -> Tensor:
             flat: Tensor = _Groups.apply(  # type: ignore[no-untyped-call]
-                whole.flatten(0, 1), self.step.anchor, Affine(self), self.num_groups, self.eps
+                whole.flatten(0, 1), self.step.anchor, NormWeights(self), self.num_groups, self.eps
             )
             return self.step.laid_out(flat.view(whole.shape))
 
@@ -114,7 +114,7 @@ class HeldInstanceNorm(Held, nn.InstanceNorm2d):
     def forward(self, input: Tensor) -> Tensor:
         def normalised(whole: Tensor) -> Tensor:
             flat: Tensor = _Groups.apply(  # type: ignore[no-untyped-call]
-                whole.flatten(0, 1), self.step.anchor, Affine(self), self.num_features, self.eps
+                whole.flatten(0, 1), self.step.anchor, NormWeights(self), self.num_features, self.eps
             )
             return self.step.laid_out(flat.view(whole.shape))
 
@@ -139,7 +139,7 @@ class HeldLayerNorm(Held, nn.LayerNorm):
 
         def normalised(whole: Tensor) -> Tensor:
             flat = whole.flatten(start_dim=-axes)
-            out: Tensor = _Layer.apply(flat, self.step.anchor, Affine(self), self.eps)  # type: ignore[no-untyped-call]
+            out: Tensor = _Layer.apply(flat, self.step.anchor, NormWeights(self), self.eps)  # type: ignore[no-untyped-call]
             return out.view(whole.shape)
 
         if tuple(input.shape[-axes:]) != tuple(self.normalized_shape):

@@ -12,17 +12,17 @@ import torch
 from torch import Tensor
 
 from fedveil.engine.layered.held import Held
-from fedveil.engine.layered.step import Step
+from fedveil.engine.layered.step import LeafStep
 
 _sigmoid_slope = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_slope = torch.ops.aten.tanh_backward.grad_input
 
 
-class Cell:
+class CellWeights:
     """One use of the weights of one layer in one direction; `suffix` ends their names."""
 
     def __init__(self, leaf: Held, suffix: str) -> None:
-        self.step: Step = leaf.step
+        self.step: LeafStep = leaf.step
         self.by_input, self.by_state = leaf.weights(f"weight_ih_{suffix}"), leaf.weights(f"weight_hh_{suffix}")
         self.trained = {
             short: leaf.trained(f"{short}_{suffix}") for short in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -95,7 +95,7 @@ class LongShort(torch.autograd.Function):
     """LSTM: all states `[K, S, T, H]` and the last memory `[K, S, H]`, from inputs, first state and first memory."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, state: Tensor, memory: Tensor, anchor: Tensor, cell: Cell) -> Any:
+    def forward(ctx: Any, inputs: Tensor, state: Tensor, memory: Tensor, anchor: Tensor, cell: CellWeights) -> Any:
         arena, size = cell.step.arena, cell.hidden
         by_time, gates = cell.input_gates(inputs, cell.bias)
         states, memories = cell.states(inputs, state), cell.states(inputs, memory)
@@ -124,7 +124,7 @@ class LongShort(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, by_states: Tensor, by_memory: Tensor) -> Any:
-        cell: Cell = ctx.cell
+        cell: CellWeights = ctx.cell
         by_time, gates, states, memories, bent = ctx.saved
         arena = cell.step.arena
         enter, keep, new, leave = _gates(gates, 4).unbind(3)
@@ -162,7 +162,7 @@ class Gated(torch.autograd.Function):
     """GRU: all states `[K, S, T, H]` from inputs and first state."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, state: Tensor, anchor: Tensor, cell: Cell) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, state: Tensor, anchor: Tensor, cell: CellWeights) -> Tensor:
         arena, size = cell.step.arena, cell.hidden
         by_time, gates = cell.input_gates(inputs, cell.input_bias)
         states, matrix = cell.states(inputs, state), cell.by_state.mT.contiguous()
@@ -188,7 +188,7 @@ class Gated(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, by_states: Tensor) -> Any:
-        cell: Cell = ctx.cell
+        cell: CellWeights = ctx.cell
         by_time, gates, from_state, states = ctx.saved
         size, arena = cell.hidden, cell.step.arena
         reset, update, new = torch.split(gates, size, dim=-1)
@@ -225,7 +225,7 @@ class Simple(torch.autograd.Function):
     """A recurrent network with tanh or ReLU: all states `[K, S, T, H]` from inputs and first state."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, state: Tensor, anchor: Tensor, cell: Cell, relu: bool) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, state: Tensor, anchor: Tensor, cell: CellWeights, relu: bool) -> Tensor:
         by_time, gates = cell.input_gates(inputs, cell.bias)
         states, matrix = cell.states(inputs, state), cell.by_state.mT.contiguous()
         later = states.unbind(1)
@@ -237,7 +237,7 @@ class Simple(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, by_states: Tensor) -> Any:
-        cell: Cell = ctx.cell
+        cell: CellWeights = ctx.cell
         by_time, states = ctx.saved
         made = states[:, 1:]
         slopes = (made > 0).to(made.dtype) if ctx.relu else 1 - made * made

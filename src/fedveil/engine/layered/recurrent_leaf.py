@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fedveil.engine.layered.dropout_leaf import dropped
 from fedveil.engine.layered.held import Held
-from fedveil.engine.layered.recurrent_cells import Cell, Gated, LongShort, Simple
+from fedveil.engine.layered.recurrent_cells import CellWeights, Gated, LongShort, Simple
 from fedveil.engine.layered.step import outside
 
 
@@ -18,7 +18,7 @@ class HeldRecurrent(Held, nn.RNNBase):
 
     memories = 1
 
-    def run(self, cell: Cell, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def run(self, cell: CellWeights, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         """All outputs `[K, S, T, H]` and the states `[K, S, H]` after the last moment."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class HeldRecurrent(Held, nn.RNNBase):
             for direction in range(directions):
                 index = layer * directions + direction
                 states = [state[:, index].reshape(*own, -1) for state in first]
-                cell = Cell(self, f"l{layer}" + ("_reverse" if direction else ""))
+                cell = CellWeights(self, f"l{layer}" + ("_reverse" if direction else ""))
                 outputs, after = self.run(cell, values.flip(2) if direction else values, states)
                 made.append(outputs.flip(2) if direction else outputs)
                 last.append(after)
@@ -68,19 +68,19 @@ class HeldRecurrent(Held, nn.RNNBase):
 class HeldLstm(HeldRecurrent, nn.LSTM):
     memories = 2
 
-    def run(self, cell: Cell, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def run(self, cell: CellWeights, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         outputs, memory = LongShort.apply(inputs, *states, self.step.anchor, cell)  # type: ignore[no-untyped-call]
         return outputs, [outputs[:, :, -1], memory]
 
 
 class HeldGru(HeldRecurrent, nn.GRU):
-    def run(self, cell: Cell, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def run(self, cell: CellWeights, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         outputs = Gated.apply(inputs, *states, self.step.anchor, cell)  # type: ignore[no-untyped-call]
         return outputs, [outputs[:, :, -1]]
 
 
 class HeldRnn(HeldRecurrent, nn.RNN):
-    def run(self, cell: Cell, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def run(self, cell: CellWeights, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
         relu = self.nonlinearity == "relu"
         outputs = Simple.apply(inputs, *states, self.step.anchor, cell, relu)  # type: ignore[no-untyped-call]
         return outputs, [outputs[:, :, -1]]

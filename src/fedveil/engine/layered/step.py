@@ -24,7 +24,7 @@ class Unsupported(Exception):
         self.path = path
 
 
-class Step:
+class LeafStep:
     """K clients, B examples each: their parameters, and the contributions to their gradients."""
 
     def __init__(self, layout: Layout, contiguous: bool = False) -> None:
@@ -136,7 +136,7 @@ class Step:
         return [name for name in self.layout.names if name not in seen]
 
 
-def outside(step: Step, function: Callable[..., Any], *values: Tensor | None) -> Any:
+def outside(step: LeafStep, function: Callable[..., Any], *values: Tensor | None) -> Any:
     """Call `function` on whole tensors `[N, …]`, outside the `vmap` in which a leaf is called.
 
     What is the same for all examples is repeated for each. What comes back, tensors `[N, …]`, is again one example's

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
-from fedveil.core.torch_warnings import quiet
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.gradients import Batch
-from fedveil.engine.layered.network import Layered
+from fedveil.engine.layered.layered_gradients import Layered
 from fedveil.engine.layered.step import Unsupported
 from fedveil.engine.plain import Plain
 
@@ -66,7 +66,7 @@ def _disagreement(
 ) -> str | None:
     """What is different from ordinary autograd, one example at a time; None where nothing is."""
     moved, batch = nobodys(made.layout.vector(model), input_shape, objective, tokens)
-    with made.without_drawing(), quiet():
+    with made.without_drawing(), without_torch_warnings():
         rows = made.rows(moved, batch)
         sums = made.sums(moved, batch, torch.ones_like)
         clipped, plain = sums.total.clone(), made.sums(moved, batch, None).total.clone()

@@ -12,12 +12,12 @@ from torch.func import functional_call, vmap
 
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
-from fedveil.core.torch_warnings import quiet
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.general import has_random_layers
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 from fedveil.engine.layered.contributions import Contribution, add_up
 from fedveil.engine.layered.leaves import arrange
-from fedveil.engine.layered.step import Step
+from fedveil.engine.layered.step import LeafStep
 from fedveil.engine.whole_batches import WholeBatches
 
 
@@ -37,7 +37,7 @@ class Layered:
         self.layout = Layout.of(model)
         self.random = has_random_layers(model)
         self._objective = objective
-        self._step = Step(self.layout, contiguous)
+        self._step = LeafStep(self.layout, contiguous)
         self._arranged = arrange(model, self._step, refused or {})
         self._groups = dict(zip(self.layout.names, self.layout.groups, strict=True))
         self._totals: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
@@ -84,7 +84,7 @@ class Layered:
                 step.parameter(name).repeat_interleave(slots, dim=0).requires_grad_()
                 for name in self._arranged.by_example
             ]
-            with quiet():
+            with without_torch_warnings():
                 outputs = self._forward(batch.inputs.flatten(0, 1), anchor, by_example)
             losses = self._objective.losses(outputs, batch.labels.flatten())
             loss = torch.where(batch.weights.flatten() > 0, losses, 0.0).sum()
