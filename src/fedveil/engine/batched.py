@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
 from fedveil.data.row_lists import RowLists
@@ -18,6 +20,8 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.job import Job
+from fedveil.engine.layered import Layered
+from fedveil.engine.layered.trial import NotLayered, layered, nobodys
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
@@ -37,23 +41,54 @@ WIDE_CHANNELS = 16
 """Networks with a convolution of so many input channels are faster channels-last, narrower ones slower (measured)."""
 
 CHUNK_FLOATS = 8_000_000
-"""Per-example gradients that may be held at a time, where single ones are formed: on the general path, or for noise."""
+"""Per-example gradients that may be held at a time, where single ones are formed: on other paths than the fused one, or
+for noise."""
 
 GENERAL_TILE = 16
 """Clients side by side on the general path: most of the gain, little waste on small cohorts."""
 
 
-def choose(model: nn.Module, input_shape: Sequence[int], objective: Objective = CROSS_ENTROPY) -> Gradients:
-    """The fastest implementation that knows every part of the model."""
-    return Fused.build(model, tuple(input_shape), objective) or General(model, objective)
+LAYERED_TILE = 10
+"""Clients side by side on the layered path (measured)."""
+
+
+def choose(model: nn.Module, records: Tensor, objective: Objective = CROSS_ENTROPY) -> Gradients:
+    """The fastest implementation for this model, on records like these `[N, …]`."""
+    first = to_float(records[:0])
+    shape, tokens = tuple(first.shape[1:]), not first.is_floating_point()
+    fused = Fused.build(model, shape, objective)
+    if fused is not None:
+        return fused
+    found = layered(model, shape, objective, tokens=tokens)
+    if isinstance(found, Layered):
+        return found
+    return _general(model, shape, objective, tokens, found)
+
+
+def _general(
+    model: nn.Module, shape: tuple[int, ...], objective: Objective, tokens: bool, because: NotLayered
+) -> General:
+    """The general path, tried once: what it can't do is said before a round is paid for."""
+    general = General(model, objective, because.reason)
+    parameters, batch = nobodys(general.layout.vector(model), shape, objective, tokens)
+    try:
+        with without_torch_warnings():
+            general.rows(parameters, batch)
+    except FedveilError:
+        raise
+    except Exception as error:  # a user's network can fail in any way
+        cause = " ".join(str(error).split())
+        raise FedveilError(f"model: its gradients can't be computed: {type(error).__name__}: {cause}") from error
+    return general
 
 
 @dataclass(frozen=True)
 class Chunking:
     """Chunks of about `clients` clients, in multiples of `tile`.
 
-    Vectorised code rounds differently for different numbers of clients, so the general path always computes tiles of
-    the same size; with chunks cut at multiples of it, a client's result does not depend on the chunk it is in.
+    Vectorised code rounds differently for different numbers of clients, so the general and the layered path always
+    compute tiles of the same size; with chunks cut at multiples of it, a client's result does not depend on the chunk
+    it is in.
     """
 
     tile: int
@@ -114,7 +149,7 @@ class Engine:
     def __init__(self, job: Job, gradients: Gradients | None = None, device: torch.device = HOST) -> None:
         self.device, self.job = device, (job := job.on(device))
         self._model = _arranged(job.model)
-        self.gradients = gradients or choose(job.model, job.sites.examples.inputs.shape[1:], job.objective)
+        self.gradients = gradients or choose(job.model, job.sites.examples.inputs, job.objective)
         self._labels = job.validation.labels.cpu()
         self._own_weights = own_weights(job.tests, len(job.validation))
         self._noise, self._memory = NoiseSource(job.streams), NoiseMemory()
@@ -129,7 +164,10 @@ class Engine:
             clients = self.gradients.recommended_clients(slots)
             return Chunking(tile=1, clients=min(clients, memory) if method.noises_rows else clients)
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
-        tile = max(min(memory, GENERAL_TILE, expected), 1)
+        if isinstance(self.gradients, Layered) and not method.noises_rows:
+            memory = max(CHUNK_FLOATS // (slots * max(self.gradients.kept_floats, 1)), 1)
+        most = LAYERED_TILE if isinstance(self.gradients, Layered) else GENERAL_TILE
+        tile = max(min(memory, most, expected), 1)
         return Chunking(tile=tile, clients=tile)
 
     def train(
@@ -210,7 +248,8 @@ class Engine:
         self._model.eval()
         try:
             parts = torch.split(self.job.validation.inputs[records], FORWARD_SLICE)
-            return torch.cat([self._model(to_float(part)) for part in parts]).float().cpu()
+            with without_torch_warnings():
+                return torch.cat([self._model(to_float(part)) for part in parts]).float().cpu()
         finally:
             self._model.train()
 
