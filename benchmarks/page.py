@@ -98,7 +98,8 @@ def _steps(found: dict[str, Any] | None) -> str:
 def _networks(found: dict[str, Any] | None) -> str:
     if found is None:
         return ""
-    return "## Networks of one's own\n\nThe same, for networks that are not plain rows of layers.\n\n" + _compared(
+    return "## Networks of one's own\n\n"
+ "The same, for networks that are not plain rows of layers.\n\n" + _compared(
         found["workloads"]
     )
 
@@ -114,8 +115,10 @@ def _simulators(found: dict[str, Any] | None) -> str:
     ]
     ours = _range(found["fedveil"], 0)
     return (
-        "## Simulators\n\nThe plain task of the first row, without privacy, in simulators of federated learning, each in"
-        f" its own environment:\nµs per local step per client on all cores, {found['turns']} turns. fedveil takes {ours}.\n\n"
+        "## Simulators\n\n"
+        "The plain task of the first row, without privacy, in simulators of federated learning, each in"
+        f" its own environment:\nµs per local step per client on all cores, {found['turns']} turns."
+        f" fedveil takes {ours}.\n\n"
         + _table(["", "µs", "times as slow as fedveil"], rows)
     )
 
@@ -126,7 +129,8 @@ def _scaling(found: dict[str, Any] | None) -> str:
     scaling, memory = found["scaling"], found["memory"]
     by_cohort = ", ".join(_number(value) for value in scaling["microseconds_by_cohort"].values())
     return (
-        f"## Cores, cohorts, memory\n\nAll {scaling['cores']} cores are {scaling['speed_up']} times as fast as one. Time per"
+        "## Cores, cohorts, memory\n\n"
+        f"All {scaling['cores']} cores are {scaling['speed_up']} times as fast as one. Time per"
         f" client with {', '.join(scaling['microseconds_by_cohort'])} clients a round: {by_cohort} µs.\nA round of"
         f" {memory['cohort']:,} of {memory['clients']:,} clients peaks at {memory['peak_megabytes'] / 1000:.1f} GB over all"
         " processes."
@@ -145,7 +149,8 @@ def _rows(found: dict[str, Any] | None) -> str:
         for result in found["workloads"].values()
     ]
     return (
-        "## Noise on each row\n\nWhat `example.each_row` costs: a Fed-CDP step in which every row is formed and gets its"
+        "## Noise on each row\n\n"
+        "What `example.each_row` costs: a Fed-CDP step in which every row is formed and gets its"
         " own noise, against the usual one, whose noise is\ndrawn on the sum. `python benchmarks/rows.py`: the processor's"
         " time on one core, µs per local step per client. A batch's rows must fit into\nmemory at once: B times the"
         " network's size for a client, several times over.\n\n"
@@ -182,7 +187,8 @@ def _attacks(found: dict[str, Any] | None) -> str:
         "ratio",
     ]
     return (
-        f"## Attacks\n\n{found['victims']} MNIST victims, one example's gradient each, {found['updates']} updates of L-BFGS"
+        "## Attacks\n\n"
+        f"{found['victims']} MNIST victims, one example's gradient each, {found['updates']} updates of L-BFGS"
         " with the same history and line search: all at\nonce against one `torch.optim.LBFGS` after another"
         f" ({found['attacked_one_after_another']} of the victims), interleaved (`python benchmarks/attacks.py`).\n\n"
         + _table(heads, rows)

@@ -12,7 +12,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
