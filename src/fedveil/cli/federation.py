@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.cli.options import json_option
+from fedveil.cli.status import look_at_coordinator, show_status, status_options
 
 home_option = click.option(
     "--home",
@@ -86,18 +87,10 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
 
 @federation_group.command("status")
 @home_option
-@watch_option
-@json_option
-def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
+@status_options
+def federation_status_command(home: Path, watch: bool, page: Path | None, as_json: bool) -> None:
     """Rounds, sites, what each has paid, what went wrong last."""
-    from fedveil.federation.coordinator_home import CoordinatorHome
-    from fedveil.federation.federation_status import federation_lines, federation_status
-
-    coordinator = CoordinatorHome(home)
-    if as_json:
-        click.echo(json.dumps(federation_status(coordinator).to_dict()))
-    else:
-        shown(lambda: federation_lines(federation_status(coordinator)), watch)
+    show_status(look_at_coordinator(home), watch=watch, page=page, as_json=as_json)
 
 
 @federation_group.command("demo")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,18 +66,3 @@ def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
     from fedveil.config.merge import parse_setting
 
     return dict(parse_setting(text) for text in settings)
-
-
-watch_option = click.option("--watch", is_flag=True, help="Show it again every two seconds, until interrupted.")
-
-
-def shown(lines: Callable[[], list[str]], watch: bool) -> None:
-    """Lines once, or again and again on a cleared screen."""
-    while True:
-        text = "\n".join(lines())
-        if watch:
-            click.clear()
-        click.echo(text)
-        if not watch:
-            return
-        time.sleep(2.0)

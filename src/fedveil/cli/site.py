@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.cli.status import look_at_site, show_status, status_options
 from fedveil.core.types import Unit, View
 
 home_option = click.option(
@@ -158,15 +157,7 @@ def site_serve_command(home: Path, kit: Path | None) -> None:
 
 @site_group.command("status")
 @home_option
-@watch_option
-@json_option
-def site_status_command(home: Path, watch: bool, as_json: bool) -> None:
+@status_options
+def site_status_command(home: Path, watch: bool, page: Path | None, as_json: bool) -> None:
     """What was asked, paid and sent, and what is left."""
-    from fedveil.site.home import SiteHome
-    from fedveil.site.site_status import site_status, status_lines
-
-    site = SiteHome(home)
-    if as_json:
-        click.echo(json.dumps(site_status(site).to_dict()))
-    else:
-        shown(lambda: status_lines(site_status(site)), watch)
+    show_status(look_at_site(home), watch=watch, page=page, as_json=as_json)
