@@ -99,14 +99,19 @@ def federation_status_command(home: Path, watch: bool, page: Path | None, as_jso
 def federation_demo_command(out: Path, as_json: bool) -> None:
     """Four hospitals on this machine, as real processes over mutual TLS: in a minute, all that a federation does."""
     from fedveil.federation.demonstration import demonstrate
+    from fedveil.federation.federation_report import federation_facts
     from fedveil.report.model.number_texts import epsilon_text
     from fedveil.report.terminal.run_progress import ConsoleReporter
+    from fedveil.site.site_report import site_report
     from fedveil.studies.report import report
 
     with ConsoleReporter(Console(stderr=True)) as reporter:
         demo = demonstrate(out, reporter, lambda line: click.echo(line, err=True))
     files = demo.home.run
-    page = report([files.directory], out / "report.html").path
+    facts = {files.directory: federation_facts(demo.home)}
+    page = report([files.directory], out / "report.html", federations=facts).path
+    for site in demo.sites:
+        site_report(site.directory, out / f"{site.name}.html")
     result = demo.result.to_dict()
     if as_json:
         summary = {"accuracy": result["accuracy"], "spent": demo.spent, "seconds": demo.seconds}
@@ -114,7 +119,7 @@ def federation_demo_command(out: Path, as_json: bool) -> None:
         return
     click.echo(f"accuracy {result['accuracy']:.3f} on public records after {result['rounds']} rounds")
     for name, epsilon in demo.spent.items():
-        click.echo(f"{name}: spent ε = {epsilon_text(epsilon)} by its own ledger")
+        click.echo(f"{name}: spent ε = {epsilon_text(epsilon)} by its own ledger; its report: {out / name}.html")
     click.echo(f"model: {files.model}")
     click.echo(f"report: {page}")
     click.echo(f"{demo.seconds:.0f} s; the directories of everybody are in {out}")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TaskID
+
+
+def _hanging(line: str, width: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    if len(line) <= width or width <= 2 * len(indent):
+        return line
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 class LiveReporter:
@@ -29,7 +37,9 @@ class LiveReporter:
             self._bar.stop()
 
     def _say(self, text: str) -> None:
-        """One line, or several, as they are: brackets are no markup."""
+        """One line, or several, as they are: brackets are no markup. On a terminal what is too long hangs below."""
+        if self._console.is_terminal:
+            text = "\n".join(_hanging(line, self._console.width) for line in text.splitlines())
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def _say_sometimes(self, text: str, *, at_once: bool = False) -> None:
