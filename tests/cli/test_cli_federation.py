@@ -179,5 +179,5 @@ def test_a_changed_plan_is_not_one(folder: Path) -> None:
 
 def test_without_the_engine_the_commands_say_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transports, "ENGINE", "fedveil.runtimes.not_there")
-    for words in (("federation", "run"), ("site", "serve", "--home", "north")):
+    for words in (("federation", "run"), ("site", "serve", "--home", "north", "--kit", "kit")):
         assert "fedveil[federation]" in str(call(*words).exception)

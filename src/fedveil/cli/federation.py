@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import echo_hanging, json_option
 from fedveil.cli.status import look_at_coordinator, show_status, status_options
 
 home_option = click.option(
@@ -37,7 +37,7 @@ def federation_init_command(settings: Path, home: Path, host: str, port: int) ->
     from fedveil.site.approval_lines import plan_lines
 
     made = make_federation_plan(settings, home)
-    click.echo("\n".join(plan_lines(made.plan)))
+    echo_hanging(plan_lines(made.plan))
     for path in invite(made, registration_files(settings), host, port):
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 

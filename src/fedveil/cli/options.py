@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,6 +62,14 @@ def cell_options(help: str) -> Callable[[Command], Command]:
         )
 
     return both
+
+
+def echo_hanging(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal what is too long for it hangs below."""
+    from fedveil.report.terminal.hanging_lines import hanging
+
+    text = "\n".join(lines)
+    click.echo(hanging(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from fedveil.cli.options import echo_hanging
 from fedveil.cli.status import look_at_site, show_status, status_options
 from fedveil.core.types import Unit, View
 
@@ -82,7 +83,7 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     site, invited = SiteHome(home), read_invitation(invitation)
     check_invitation(site, invited)
     read = read_plan(invited.plan.encode())
-    click.echo("\n".join(examined_lines(examine(site, read))))
+    echo_hanging(examined_lines(examine(site, read)))
     if not yes:
         click.confirm("\nagree to this plan?", abort=True)
     approve(site, read)
@@ -146,13 +147,16 @@ def site_renew_command(home: Path, connection_only: bool, yes: bool) -> None:
 def site_serve_command(home: Path, kit: Path | None) -> None:
     """Answer the coordinator's questions until interrupted."""
     from fedveil.cli.transports import serve
+    from fedveil.site.connection import kit_of
     from fedveil.site.home import SiteHome
     from fedveil.site.serving import SiteServer
 
     site = SiteHome(home)
+    place = kit or kit_of(site)
     with SiteServer(site) as server:
-        click.echo(f"site '{site.name}' is serving {len(server.ledger.approved)} plans")
-        serve(kit or home / "kit", server.answer, click.echo)
+        agreed = sum(map(server.ledger.agrees_to, server.ledger.approved))
+        click.echo(f"site '{site.name}' is serving {agreed} {'plan' if agreed == 1 else 'plans'}")
+        serve(place, server.answer, click.echo)
 
 
 @site_group.command("status")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from types import TracebackType
 from typing import Any, Self
@@ -10,12 +9,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TaskID
 
-
-def _hanging(line: str, width: int) -> str:
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    if len(line) <= width or width <= 2 * len(indent):
-        return line
-    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+from fedveil.report.terminal.hanging_lines import hanging
 
 
 class LiveReporter:
@@ -39,7 +33,7 @@ class LiveReporter:
     def _say(self, text: str) -> None:
         """One line, or several, as they are: brackets are no markup. On a terminal what is too long hangs below."""
         if self._console.is_terminal:
-            text = "\n".join(_hanging(line, self._console.width) for line in text.splitlines())
+            text = hanging(text, self._console.width)
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def _say_sometimes(self, text: str, *, at_once: bool = False) -> None:
