@@ -111,7 +111,7 @@ def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> N
     assert released.exit_code == 0, released.output
     assert "Who answered" not in Path("released.html").read_text(encoding="utf-8")
     own = call("report", "north", "--out", "north.html")
-    assert "north: 3 answers sent under 1 plans" in own.output
+    assert "north: 3 answers sent, plans agreed to: 1" in own.output
     key = json.loads(Path("north/registration.json").read_text())["key"]
     checked = call("site", "check", "north.receipts.json", "--key", key)
     assert "signed with the key that you gave" in checked.output

@@ -71,9 +71,8 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
     from fedveil.report.terminal.run_progress import ConsoleReporter
 
     def heard(contact: Contact) -> None:
-        if contact.problem:
-            when = "joining" if contact.round is None else f"round {contact.round}"
-            click.echo(f"{contact.site}, {when}: {contact.problem}: {contact.text}", err=True)
+        if contact.problem and contact.round is not None:  # who does not join is told by the run itself
+            click.echo(f"{contact.site}, round {contact.round + 1}: {contact.problem}: {contact.text}", err=True)
 
     coordinator = CoordinatorHome(home)
     names = frozenset(site.name for site in coordinator.plan.sites)
@@ -83,6 +82,8 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
     ):
         result = run_federation(coordinator, transport, reporter=reporter, heard=heard)
     print_result(result, as_json)
+    if not as_json:
+        click.echo(f"the federation's page: fedveil report {home}")
 
 
 @federation_group.command("status")

@@ -56,9 +56,10 @@ class FederationStatus:
 
 def federation_status(home: CoordinatorHome) -> FederationStatus:
     """How things stand, also while a run goes on."""
-    plan, files, contacts = home.plan, home.run, home.contacts()
+    plan, files = home.plan, home.run
+    spent, running = _spent(home)  # first, because it takes longest
+    contacts = home.contacts()
     events = [event for event in files.read_events() if event["event"] == "round"] if files.events.exists() else []
-    spent, running = _spent(home)
     moment = now()
     sites = []
     for number, site in enumerate(plan.sites):
