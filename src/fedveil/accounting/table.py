@@ -33,7 +33,7 @@ NO_COPIES = Caveat(CaveatKind.NO_COPIES, "no record is held by more than one cli
 BY_RENYI = Caveat(CaveatKind.RENYI, "certified by Rényi divergences, which overstate ε")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """ε(δ) over unit × view. `guarantees` holds the worst case over clients, `client` each client's own.
 
@@ -134,6 +134,9 @@ class Table:
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.guarantees))
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.guarantees))
 
     def _worst_under(self, relation: Relation, unit: Unit, view: View, copies: int) -> Guarantee:
         every = [self._own(exposure, unit, view, relation, copies) for exposure in self.exposures]

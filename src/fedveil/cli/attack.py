@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fedveil.cli.options import (
     keep_option,
     parse_settings,
     picture_option,
+    print_json,
     settings_option,
     workers_option,
 )
@@ -89,7 +89,10 @@ def attack_command(
         keep=keep,
         note=lambda line: click.echo(line, err=True),
     ).to_dict()
-    click.echo(json.dumps(result) if as_json else "\n".join(_lines(result)))
+    if as_json:
+        print_json(result)
+    else:
+        click.echo("\n".join(_lines(result)))
 
 
 def _lines(result: dict[str, Any]) -> list[str]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from fedveil.cli.options import choice, json_option, keep_option, parse_settings, settings_option, workers_option
+from fedveil.cli.options import (
+    choice,
+    json_option,
+    keep_option,
+    parse_settings,
+    print_json,
+    settings_option,
+    workers_option,
+)
 from fedveil.core.types import CLIENTS_WORK, Unit, View
 from fedveil.core.verdicts import Verdict
 
@@ -64,6 +70,7 @@ def audit_command(
     """
     from fedveil.report.model.audit_sentences import audit_sentences
     from fedveil.report.model.evidence_facts import AuditFacts
+    from fedveil.report.terminal.wrapped_lines import wrapped
     from fedveil.studies.audit import audit
 
     result = audit(
@@ -78,5 +85,9 @@ def audit_command(
         workers=workers,
         keep=keep,
     ).to_dict()
-    click.echo(json.dumps(result) if as_json else "\n".join(audit_sentences(AuditFacts.from_dict(result))))
+    if as_json:
+        print_json(result)
+    else:
+        for sentence in audit_sentences(AuditFacts.from_dict(result)):
+            click.echo("\n".join(wrapped(sentence, hanging="  ")))
     context.exit(EXIT_CODES[Verdict(result["verdict"])])

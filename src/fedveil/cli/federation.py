@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from fedveil.cli.options import echo_hanging, json_option
+from fedveil.cli.options import echo_wrapped, json_option, print_json
 from fedveil.cli.status import look_at_coordinator, show_status, status_options
 
 home_option = click.option(
@@ -37,7 +36,7 @@ def federation_init_command(settings: Path, home: Path, host: str, port: int) ->
     from fedveil.site.approval_lines import plan_lines
 
     made = make_federation_plan(settings, home)
-    echo_hanging(plan_lines(made.plan))
+    echo_wrapped(plan_lines(made.plan))
     for path in invite(made, registration_files(settings), host, port):
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
@@ -116,7 +115,7 @@ def federation_demo_command(out: Path, as_json: bool) -> None:
     result = demo.result.to_dict()
     if as_json:
         summary = {"accuracy": result["accuracy"], "spent": demo.spent, "seconds": demo.seconds}
-        click.echo(json.dumps({**summary, "model": str(files.model), "report": str(page)}))
+        print_json({**summary, "model": str(files.model), "report": str(page)})
         return
     click.echo(f"accuracy {result['accuracy']:.3f} on public records after {result['rounds']} rounds")
     for name, epsilon in demo.spent.items():

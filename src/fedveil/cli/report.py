@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import json_option, print_json
 from fedveil.cli.roles import Role, role_of
 
 
@@ -37,7 +36,7 @@ def report_command(runs: tuple[Path, ...], out: Path, without_pictures: bool, fo
     facts = {home.run.directory: federation_facts(home) for home in homes}
     written = report(named, out, pictures=not without_pictures, release=for_release, federations=facts)
     if as_json:
-        click.echo(json.dumps(written.to_dict()))
+        print_json(written.to_dict())
         return
     for run in written.runs:
         state = "" if run.status.state == "finished" else " (unfinished)"
@@ -59,7 +58,7 @@ def _report_site(directories: tuple[Path, ...], out: Path, *, alone: bool, as_js
     life = written.life
     if as_json:
         said = {"report": str(written.path), "receipts": str(written.receipts), "site": life.name}
-        click.echo(json.dumps({**said, "answers": life.sent, "plans": len(life.plans)}))
+        print_json({**said, "answers": life.sent, "plans": len(life.plans)})
         return
     click.echo(
         f"{life.name}: {life.sent} answers sent, plans agreed to: {len(life.plans)},"

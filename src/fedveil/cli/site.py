@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fedveil.cli.options import echo_hanging
+from fedveil.cli.options import echo_wrapped
 from fedveil.cli.status import look_at_site, show_status, status_options
 from fedveil.core.types import Unit, View
 
@@ -83,7 +83,7 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     site, invited = SiteHome(home), read_invitation(invitation)
     check_invitation(site, invited)
     read = read_plan(invited.plan.encode())
-    echo_hanging(examined_lines(examine(site, read)))
+    echo_wrapped(examined_lines(examine(site, read)))
     if not yes:
         click.confirm("\nagree to this plan?", abort=True)
     approve(site, read)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedveil.cli.options import Command, json_option
+from fedveil.cli.options import Command, json_option, print_json
 from fedveil.cli.roles import Role, role_of
 
 if TYPE_CHECKING:
@@ -85,7 +84,8 @@ def look_at_coordinator(directory: Path) -> Look:
 
 def show_status(look: Look, *, watch: bool, page: Path | None, as_json: bool) -> None:
     """Once, or until interrupted, which ends it quietly, or until nothing changes any more."""
-    from fedveil.report.terminal.status_screen import COLUMNS, screen_lines
+    from fedveil.report.terminal.status_screen import screen_lines
+    from fedveil.report.terminal.wrapped_lines import WIDTH
 
     if as_json and watch:
         raise click.UsageError("--json prints one look; leave --watch out")
@@ -97,9 +97,9 @@ def show_status(look: Look, *, watch: bool, page: Path | None, as_json: bool) ->
             if page is not None:
                 _write_page(facts, page)
             if as_json:
-                click.echo(json.dumps(table))
+                print_json(table)
                 return
-            lines = screen_lines(facts, min(shutil.get_terminal_size().columns, COLUMNS))
+            lines = screen_lines(facts, min(shutil.get_terminal_size().columns, WIDTH))
             lines += [] if page is None else [f"page: {page}"]
             if watch and looks == 0:
                 click.clear()

@@ -30,8 +30,10 @@ from fedveil.data.partitions import NaturalSites
 from fedveil.data.schema import Schema
 from fedveil.data.schema_file import parse_schema, schema_toml
 from fedveil.models.registry import MODELS, build
-from fedveil.parts.personal import Shared
+from fedveil.parts.personal import Attention
 from fedveil.runtimes.messages import PROTOCOL
+
+MIXES_UPLOADS = "'attention' would send each site a mixture of single sites' uploads; models of their own stay at them"
 
 LARGEST_PLAN = 4 * 2**20
 LONGEST_DEADLINE = 7 * 86400.0
@@ -194,8 +196,8 @@ def federation_problem(spec: Spec) -> str | None:
     method = spec.method
     if spec.model.name not in MODELS:
         return f"model.name: '{spec.model.name}' is code that a site does not have; choose one of {', '.join(MODELS)}"
-    if not isinstance(method.personal, Shared):
-        return f"personal: '{method.personal.kind}' needs clients' own models, which stay at their sites"
+    if isinstance(method.personal, Attention):
+        return f"personal: {MIXES_UPLOADS}"
     if spec.data.test:
         return "data.test: what a site measures on its own records is not covered by any noise, and does not leave it"
     if not isinstance(spec.data.partition, NaturalSites):

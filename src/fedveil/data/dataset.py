@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fedveil.core.checks import one_of, plain_name
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.openness import Openness, features_caveats, validation_caveats
@@ -29,6 +28,9 @@ from fedveil.data.named_set import ExampleArrays
 from fedveil.data.raw_records import raw_records
 from fedveil.data.schema import Schema
 from fedveil.data.site_records import SiteRecords, check_sites
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 STRATA = 10
 """Equal parts of the public range of a number that stand for classes where records are dealt by label."""
@@ -137,7 +139,11 @@ def from_tensors(
 
 def _as_examples(where: str, records: object, class_names: tuple[str, ...]) -> Examples:
     """Tensors as they are; of arrays, what a training takes: whole numbers or names as classes, others as numbers."""
-    if isinstance(records, Examples) and isinstance(records.inputs, Tensor) and isinstance(records.labels, Tensor):
+    if (
+        isinstance(records, Examples)
+        and isinstance(records.inputs, torch.Tensor)
+        and isinstance(records.labels, torch.Tensor)
+    ):
         return records
     raw = raw_records(where, records)
     if raw.labels.dtype.kind in "UO" and class_names:
@@ -202,6 +208,7 @@ def load(name: str) -> Dataset:
         features=wanted.features,
         validation_records=wanted.validation_records,
     )
+    dataset = replace(dataset, schema=wanted.schema)
     return with_sites(dataset, arrays.sites) if arrays.sites else dataset
 
 

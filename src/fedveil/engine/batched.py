@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, local_work
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
@@ -131,7 +132,7 @@ class Engine:
     @torch.no_grad()
     def _own_score(self, broadcast: Broadcast, upload: Upload) -> float:
         """How good the uploaded model is on its client's own test set."""
-        records = self.job.tests[upload.client]
+        records = torch.from_numpy(self.job.tests[upload.client])
         outputs = self._outputs(broadcast.parameters + usable(upload.update), records)
         return float(self._points(outputs, records).mean())
 
@@ -198,13 +199,12 @@ def _arranged(model: nn.Module) -> nn.Module:
     return model
 
 
-def own_weights(tests: Sequence[Tensor], records: int) -> Tensor:
+def own_weights(tests: RowLists, records: int) -> Tensor:
     """Weights of the validation records with which correct answers add up to the mean accuracy over clients."""
     weights = torch.zeros(records, dtype=torch.float64)
     for members in tests:
-        weights.index_add_(
-            0, members, torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
-        )
+        share = torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
+        weights.index_add_(0, torch.from_numpy(members), share)
     return weights
 
 

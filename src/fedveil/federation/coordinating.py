@@ -124,5 +124,5 @@ def _train(home: CoordinatorHome, prepared: Prepared, correspondence: Correspond
     runtime = over_network(correspondence)
     home.run.clear_beginning()
     if home.run.manifest.is_file():
-        return continue_training(prepared, home.run, runtime, reporter, repeats=True)
-    return begin_training(prepared, home.run, runtime, reporter, repeats=True)
+        return continue_training(prepared, home.run, runtime, reporter, at_sites=True)
+    return begin_training(prepared, home.run, runtime, reporter, at_sites=True)

@@ -21,7 +21,7 @@ from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset
 from fedveil.data.partitions import Partition
 from fedveil.data.site_tables import SiteProgress
-from fedveil.engine.job import Job
+from fedveil.engine.job import NO_TESTS, Job
 from fedveil.engine.server import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import CohortMedian
@@ -162,7 +162,7 @@ def prepare(
     layers, copies = Layout.of(model).group_count, partition.max_copies
     context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
     spec, changes = _calibrated(spec, context)
-    tests = partition.tests if spec.data.test else ()
+    tests = partition.tests if spec.data.test else NO_TESTS
     job = Job(spec.method, model, sites, dataset.validation, streams, tests, objective)
     return Prepared(spec, dataset, partition, job, initial, changes)
 

@@ -8,14 +8,16 @@ from fedveil.core.quality_measures import scores_of
 from fedveil.core.scores import Scores
 from fedveil.core.tasks import Regression
 from fedveil.engine.batched import Evaluation
-from fedveil.engine.personal_models import PersonalModels
+from fedveil.engine.personal_models import AtTheirSites, PersonalModels
 from fedveil.runs.prepare import Prepared
 
 OWN_FIGURES = ("own_accuracy", "personal_accuracy", "own_mae", "personal_mae")
 """Means over clients, on their own test sets: the global model's and their own models'."""
 
 
-def round_figures(prepared: Prepared, evaluation: Evaluation, personal: PersonalModels | None) -> dict[str, float]:
+def round_figures(
+    prepared: Prepared, evaluation: Evaluation, personal: PersonalModels | AtTheirSites | None
+) -> dict[str, float]:
     """The global model on the validation records and on the clients' own test sets, and the clients' own models.
 
     What these records do not define is left out.

@@ -8,6 +8,7 @@ ledger.sqlite       with ledger.head beside it: what was ever charged
 plans/HASH.json     plans that were agreed to
 connection.key      of the certificate that the site connects with; secret
 kit/                what the transport starts from
+models/HASH/        the site's own model under a plan, for methods that have such models
 outbox/             answers, so that the same question gets the same bytes
 site.log            what went wrong here, in full; for the site's own people
 """
@@ -71,6 +72,9 @@ class SiteHome:
     @property
     def outbox(self) -> Path:
         return self.directory / "outbox"
+
+    def models(self, plan: str) -> Path:
+        return self.directory / "models" / plan
 
     @property
     def kit(self) -> Path:

@@ -166,6 +166,8 @@ class SiteServer:
         upload = work.upload(broadcast)
         if not all(receipt.confirmed for receipt in upload.receipts):
             raise FedveilError(f"round {broadcast.round}: what was measured on the tensors is not as declared")
+        if work.own_model is not None:
+            work.own_model.keep(broadcast.round, broadcast.parameters, upload.update)
         header, tensors = sendable(upload)
         header |= {"kind": "update", "question": name, "round": broadcast.round}
         return self._message(work.plan.digest, header, tensor_bytes(tensors))

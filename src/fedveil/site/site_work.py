@@ -32,8 +32,10 @@ from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import LEAST_BOUND, MOST_BOUND
 from fedveil.mechanisms.noise import NoiseSource
+from fedveil.parts.personal import Shared
 from fedveil.runtimes.local import one_thread, precomputed
 from fedveil.site.home import SiteHome
+from fedveil.site.own_model import OwnModel
 from fedveil.site.policy import SitePolicy
 from fedveil.site.refusals import RefusalKind, Refused
 
@@ -127,6 +129,7 @@ class PlannedWork:
         seed = self.plan.spec.seed
         streams = Streams.from_system() if seed is None else Streams.from_seed(seed)
         job, gradients = self._training
+        starts = None if self.own_model is None else self.own_model.start(broadcast.round, broadcast.parameters)
         with one_thread():
             (upload,) = local_work(
                 job.method,
@@ -137,8 +140,15 @@ class PlannedWork:
                 streams=streams,
                 noise=NoiseSource(streams),
                 memory=self._memory,
+                starts=starts,
             )
         return upload
+
+    @cached_property
+    def own_model(self) -> OwnModel | None:
+        """This site's own, for methods with personal models."""
+        rule = self.plan.spec.method.personal
+        return None if isinstance(rule, Shared) else OwnModel(rule, self.home.models(self.plan.hash))
 
     @cached_property
     def _memory(self) -> NoiseMemory:

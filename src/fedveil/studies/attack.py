@@ -24,10 +24,11 @@ from fedveil.attacks.inversion.metrics import (
     summarise_scores,
 )
 from fedveil.attacks.inversion.victims import AttackScene, Stolen, Truth, choose_victims, steal
-from fedveil.config.convert import structure, unstructure
+from fedveil.config.attack_settings import INVERSIONS
 from fedveil.config.merge import ABSENT, merge, set_dotted
 from fedveil.config.spec import Source, Spec, read_settings, resolve
 from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import CLIENTS_WORK, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import known_set
@@ -159,7 +160,7 @@ def attack(
         model=prepared.spec.model.name,
         view=view,
         attack=best,
-        settings=unstructure(candidates[best]),
+        settings=INVERSIONS.unstructure(candidates[best]),
         scored=tuple(tuple(one.scored) for one in tries[best]),
         tried=summaries,
         threshold=threshold,
@@ -293,15 +294,16 @@ def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[s
     elif name in PRESETS:
         names = (name,)
     else:
-        raise ArgumentError("attack", f"there is no attack {name!r}; there are {STRONGEST}, {', '.join(PRESETS)}")
+        near = did_you_mean(name, (STRONGEST, *PRESETS)) or f"; there are {STRONGEST}, {', '.join(PRESETS)}"
+        raise ArgumentError("attack", f"there is no attack {name!r}{near}")
     return {each: _changed(PRESETS[each], changes) for each in names}
 
 
 def _changed(preset: Inversion, changes: Mapping[str, Any]) -> Inversion:
-    table = unstructure(preset)
+    table = INVERSIONS.unstructure(preset)
     for key, value in changes.items():
         table = set_dotted(table, key, value)
-    return structure(table, Inversion, "attack")
+    return INVERSIONS.structure(table, Inversion, "attack")
 
 
 def _facts(stolen: Stolen, state: ServerState) -> dict[str, Any]:

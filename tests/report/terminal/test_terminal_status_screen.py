@@ -13,7 +13,7 @@ def facts(name: str = "north", rows: int = 3, note: str = "") -> StatusFacts:
         role="Coordinator",
         name=name,
         state=("warn", f"missing: {name}"),
-        facts=(("Rounds", "3 of 10"), (f"Of {name}", "0.9")),
+        facts=(("Rounds", "3 of 10"), ("Accuracy", "0.9")),
         share=0.3,
         caption=f"Sites of {name}",
         headings=("site", "records", "answers", "missed", "last round", "last heard", "ε"),

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from fedveil.report.model.status_facts import StatusFacts
-
-COLUMNS = 80
-"""Columns that every terminal has."""
+from fedveil.report.terminal.wrapped_lines import WIDTH, wrapped
 
 BAR = 30
 
 
-def screen_lines(facts: StatusFacts, width: int = COLUMNS) -> list[str]:
+def screen_lines(facts: StatusFacts, width: int = WIDTH) -> list[str]:
     """All of it; no line is longer than the width."""
     filled = round(facts.share * BAR)
     lines = [
-        *_wrapped(f"{facts.role} {facts.name}: {facts.state[1]}", width),
+        *wrapped(f"{facts.role} {facts.name}: {facts.state[1]}", width=width),
         f"[{'#' * filled}{'.' * (BAR - filled)}] {facts.share:.0%}",
     ]
     room = max(len(label) for label, _ in facts.facts)
     for label, value in facts.facts:
-        lines += _wrapped(f"{label:<{room}}  {value}", width, room + 2)
+        lines += wrapped(value, f"{label:<{room}}  ", " " * (room + 2), width)
     if facts.rows:
-        lines += ["", *_wrapped(facts.caption, width), *_table(facts.headings, facts.rows, width)]
+        lines += ["", *wrapped(facts.caption, width=width), *_table(facts.headings, facts.rows, width)]
     if facts.notes:
         lines.append("")
     for note in facts.notes:
-        lines += _wrapped(note, width, 2)
+        lines += wrapped(note, hanging="  ", width=width)
     return lines
 
 
@@ -50,7 +47,3 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -
 
 def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room - 1]}…"
-
-
-def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    return textwrap.wrap(" ".join(text.split()) if not indent else text, width, subsequent_indent=" " * indent) or [""]
