@@ -27,7 +27,17 @@ def site_group() -> None:
 @site_group.command("init")
 @home_option
 @click.option("--name", required=True, help="What the site is called: small letters, digits, dashes.")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="The records: CSV or Parquet.")
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The records: a table, or pictures.",
+)
+@click.option(
+    "--validation",
+    type=click.Path(path_type=Path),
+    help="Further records, held out: models can be measured on them.",
+)
 @click.option("--schema", required=True, type=click.Path(path_type=Path), help="How all sites encode them.")
 @click.option("--unit", type=click.Choice(list(map(str, Unit))), default="record", show_default=True)
 @click.option("--view", type=click.Choice(list(map(str, View))), default="server", show_default=True)
@@ -40,6 +50,7 @@ def site_init_command(
     home: Path,
     name: str,
     data: Path,
+    validation: Path | None,
     schema: Path,
     unit: str,
     view: str,
@@ -61,7 +72,7 @@ def site_init_command(
             "lifetime_epsilon": lifetime_epsilon, "lifetime_delta": ever, "rehearsal": rehearsal,
         }
     )  # fmt: skip
-    made = make_site(home, name=name, data=data, schema=schema, policy=policy)
+    made = make_site(home, name=name, data=data, schema=schema, policy=policy, validation=validation)
     add_request(made)
     click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
     click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")

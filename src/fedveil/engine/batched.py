@@ -22,6 +22,7 @@ from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.right_counts import Counted
 from fedveil.method import Method
 
 EVALUATION_SLICE = 1000
@@ -57,6 +58,15 @@ class Chunking:
     clients: int
 
 
+@dataclass(frozen=True)
+class SiteCounts:
+    """What a real site counted, with noise, on so many records that it holds out."""
+
+    site: str
+    records: int
+    counts: Counted
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What a model says of the validation records, in their order, and sums over them: slices can be joined.
@@ -68,6 +78,7 @@ class Evaluation:
     outputs: Tensor  # [N, outputs], float32
     loss: float
     own: float = 0.0
+    counted: tuple[SiteCounts, ...] = ()  # in place of outputs, where real sites count on records of their own
 
     @staticmethod
     def total(parts: Iterable[Evaluation]) -> Evaluation:
@@ -80,7 +91,14 @@ class Evaluation:
         )
 
     @property
+    def measured(self) -> bool:
+        """Whether anything is known: of real sites none may have answered."""
+        return bool(self.counted) or len(self.outputs) > 0
+
+    @property
     def mean_loss(self) -> float:
+        if self.counted:
+            return self.loss / sum(site.records for site in self.counted)
         return self.loss / len(self.outputs) if len(self.outputs) else float("nan")
 
 

@@ -34,12 +34,13 @@ from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import known_set
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_attack
 from fedveil.runs.files import run_of
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runtimes.local import count_workers, one_thread
 from fedveil.studies.attack_progress import AttackProgress
 
