@@ -18,6 +18,7 @@ from fedveil.cli.audit import audit_command
 from fedveil.cli.certify import certify_command, countersign_command, key_command, verify_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
+from fedveil.cli.demo import demo_command
 from fedveil.cli.explain import explain_command
 from fedveil.cli.federation import federation_group
 from fedveil.cli.predict import predict_command
@@ -39,6 +40,7 @@ def cli() -> None:
 
 
 for command in (
+    demo_command,
     run_command,
     resume_command,
     compare_command,

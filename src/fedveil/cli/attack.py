@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from fedveil.cli.options import (
     choice,
@@ -70,25 +71,28 @@ def attack_command(
     as_json: bool,
 ) -> None:
     """Steal what a view shows of clients' training, and reconstruct their records from it."""
+    from fedveil.report.terminal.work_progress import WorkProgress
     from fedveil.studies.attack import attack
 
-    result = attack(
-        source,
-        parse_settings(settings),
-        view=view,
-        attack=name,
-        changes=parse_settings(changes),
-        victims=victims,
-        iterations=iterations,
-        seed=seed,
-        seeds=seeds,
-        looks=looks,
-        threshold=threshold,
-        out=out,
-        workers=workers,
-        keep=keep,
-        note=lambda line: click.echo(line, err=True),
-    ).to_dict()
+    with WorkProgress(Console(stderr=True)) as progress:
+        result = attack(
+            source,
+            parse_settings(settings),
+            view=view,
+            attack=name,
+            changes=parse_settings(changes),
+            victims=victims,
+            iterations=iterations,
+            seed=seed,
+            seeds=seeds,
+            looks=looks,
+            threshold=threshold,
+            out=out,
+            workers=workers,
+            keep=keep,
+            note=progress.note,
+            progress=progress,
+        ).to_dict()
     if as_json:
         print_json(result)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from fedveil.attacks.inversion.metrics import (
     scores,
     summarise_scores,
 )
+from fedveil.attacks.inversion.minimise import UPDATES
 from fedveil.attacks.inversion.victims import AttackScene, Stolen, Truth, choose_victims, steal
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.merge import ABSENT, merge, set_dotted
@@ -41,7 +42,7 @@ from fedveil.runs.evidence import keep_attack
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepare, resolve_for
 from fedveil.runtimes.local import count_workers, one_thread
-from fedveil.studies.attack_progress import AttackProgress
+from fedveil.studies.attack_progress import AttackProgress, Progress, nobody_watches
 
 STRONGEST = "strongest"
 TABULAR_NETWORK = {"name": "mlp", "options": {"hidden": [64, 32], "activation": "sigmoid"}}
@@ -67,6 +68,12 @@ class AttackResult:
     facts: dict[str, Any]
     seconds: float
     picture: Path | None = None
+    tiles: tuple[pictures.Tile, ...] = field(default=(), repr=False, compare=False)  # of the first victims
+
+    @property
+    def succeeded(self) -> int:
+        """Attacks that ended below the threshold, over all seeds."""
+        return sum(score.success for scored in self.scored for score in scored)
 
     @property
     def summary(self) -> AttackSummary:
@@ -113,6 +120,7 @@ def attack(
     workers: int | None = None,
     dataset: Dataset | None = None,
     note: Note = lambda line: None,
+    progress: Progress = nobody_watches,
     keep: bool = True,
     unfinished: Path | None = None,
 ) -> AttackResult:
@@ -148,8 +156,9 @@ def attack(
             draws = _generator(seed * 1_000_003 + repeat)
             successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
             title = name if seeds == 1 else f"{name}-{repeat + 1}"
-            progress = AttackProgress(title, note, successes, film, unfinished)
-            tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, progress, cores))
+            most = len(clients) * iterations * UPDATES
+            watching = AttackProgress(title, note, successes, film, unfinished, progress, most)
+            tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, watching, cores))
         summary = summarise_scores([score for one in tries[name] for score in one.scored])
         note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
     summaries = {name: summarise_scores([s for one in made for s in one.scored]) for name, made in tries.items()}
@@ -168,6 +177,7 @@ def attack(
         facts=_facts(stolen, state),
         seconds=time.perf_counter() - begun,
         picture=Path(out) if out is not None else None,
+        tiles=tuple(pictures.tiles(truth, tries[best][0].found, tries[best][0].scored)),
     )
     if result.picture is not None:
         for name, made in tries.items():  # the strongest under the name that was asked for, the others beside it
@@ -176,8 +186,7 @@ def attack(
             pictures.draw_reconstructions(path, title, truth, made[0].found, made[0].scored, made[0].film)
     run = run_of(source)
     if run is not None and keep:
-        shown = pictures.tiles(truth, tries[best][0].found, tries[best][0].scored)
-        note(f"kept in {keep_attack(run, result.to_dict(), shown)}")
+        note(f"kept in {keep_attack(run, result.to_dict(), list(result.tiles))}")
     return result
 
 
