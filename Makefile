@@ -32,8 +32,8 @@ test-all: lint
 	$(BIN)/pytest -m ''
 
 docs: install
-	$(BIN)/mkdocs build --strict
-	@echo "open site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open site/index.html; with its search: $(BIN)/mkdocs serve"
 
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt

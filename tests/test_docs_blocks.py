@@ -44,6 +44,9 @@ SHORTER = {
 }
 """What is appended to a command to make it short; a later option wins over an earlier one."""
 
+OF_A_RUN = ["--canaries", "20", "--workers", "1", "--confidence", "0.999999"]
+"""The same for an audit of a run, whose settings are what they are."""
+
 INCONCLUSIVE = 3
 """How an audit ends that is too short to say anything."""
 
@@ -137,7 +140,8 @@ def check(line: str, code: int, errors: str) -> None:
 
 def shorter(words: list[str]) -> list[str]:
     some = chain.from_iterable(expanded(word)[:2] for word in words)
-    return [*some, *SHORTER[words[1]]] if words[1] in SHORTER else words
+    more = OF_A_RUN if words[1] == "audit" and words[2].startswith("runs/") else SHORTER.get(words[1])
+    return words if more is None else [*some, *more]
 
 
 def squeezed(text: str) -> str:

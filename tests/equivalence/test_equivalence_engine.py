@@ -20,7 +20,7 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.job import Job
 from fedveil.engine.plain import Plain
-from fedveil.engine.server import initial_state
+from fedveil.engine.server_state import initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.clip import Clip

@@ -9,7 +9,6 @@ defer_while_importing()  # before anything large is imported
 # ruff: noqa: E402
 import os
 import sys
-from importlib.metadata import version
 
 import click
 
@@ -34,7 +33,7 @@ from fedveil.core.errors import ArgumentError, FedveilError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("fedveil"), prog_name="fedveil")
+@click.version_option(package_name="fedveil", prog_name="fedveil")
 def cli() -> None:
     """Differentially private federated learning: train, prove, attack."""
 

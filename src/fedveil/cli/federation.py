@@ -1,4 +1,4 @@
-"""`federation init`, `federation run`, `federation status`, `federation demo`."""
+"""`federation init`, `federation invite`, `federation run`, `federation status`, `federation demo`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ def federation_init_command(settings: Path, home: Path, host: str, port: int) ->
     made = make_federation_plan(settings, home)
     click.echo("\n".join(plan_lines(made.plan)))
     for path in invite(made, registration_files(settings), host, port):
+        click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
+
+
+@federation_group.command("invite")
+@click.argument("registrations", metavar="[REGISTRATION.json]...", nargs=-1, type=click.Path(path_type=Path))
+@home_option
+@click.option("--host", help="Another name by which sites reach this machine; as before, if not given.")
+@click.option("--port", type=int, help="Another port; as before, if not given.")
+def federation_invite_command(registrations: tuple[Path, ...], home: Path, host: str | None, port: int | None) -> None:
+    """Invite to the same plan again: another address, a certificate that runs out, a new key of a connection."""
+    from fedveil.federation.connecting import invite, invited_at
+    from fedveil.federation.coordinator_home import CoordinatorHome
+
+    coordinator = CoordinatorHome(home)
+    old_host, old_port = invited_at(coordinator)
+    for path in invite(coordinator, registrations, host or old_host, port or old_port):
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
 

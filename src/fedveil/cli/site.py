@@ -1,4 +1,4 @@
-"""`site init`, `site approve`, `site serve`, `site status`."""
+"""`site init`, `site approve`, `site serve`, `site status`; `site withdraw` and `site renew`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,17 @@ def site_group() -> None:
 @site_group.command("init")
 @home_option
 @click.option("--name", required=True, help="What the site is called: small letters, digits, dashes.")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="The records: CSV or Parquet.")
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The records: a table, or pictures.",
+)
+@click.option(
+    "--validation",
+    type=click.Path(path_type=Path),
+    help="Further records, held out: models can be measured on them.",
+)
 @click.option("--schema", required=True, type=click.Path(path_type=Path), help="How all sites encode them.")
 @click.option("--unit", type=click.Choice(list(map(str, Unit))), default="record", show_default=True)
 @click.option("--view", type=click.Choice(list(map(str, View))), default="server", show_default=True)
@@ -39,6 +49,7 @@ def site_init_command(
     home: Path,
     name: str,
     data: Path,
+    validation: Path | None,
     schema: Path,
     unit: str,
     view: str,
@@ -60,7 +71,7 @@ def site_init_command(
             "lifetime_epsilon": lifetime_epsilon, "lifetime_delta": ever, "rehearsal": rehearsal,
         }
     )  # fmt: skip
-    made = make_site(home, name=name, data=data, schema=schema, policy=policy)
+    made = make_site(home, name=name, data=data, schema=schema, policy=policy, validation=validation)
     add_request(made)
     click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
     click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")
@@ -88,6 +99,56 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     approve(site, read)
     connect(site, invited)
     click.echo(f"agreed to {read.hash}; next: fedveil site serve")
+
+
+@site_group.command("check")
+@click.argument("receipts", metavar="RECEIPTS.json", type=click.Path(path_type=Path))
+@click.option("--key", help="The site's public key in hexadecimal, from its registration or a plan.")
+def site_check_command(receipts: Path, key: str | None) -> None:
+    """Check a site's signed receipts: the signature, and ε from what it says it added."""
+    from fedveil.report.model.number_texts import epsilon_text
+    from fedveil.site.signed_receipts import read_signed_receipts
+
+    read = read_signed_receipts(receipts, key)
+    whose = "the key that you gave" if key else f"the key {read.key.hex}, which the file itself names"
+    lifetime = read.policy.lifetime
+    click.echo(f"{read.site}, {read.records:,} records: signed with {whose}")
+    click.echo(f"  {read.sent:,} answers sent, {len(read.lines):,} paid for, {len(read.plans):,} plans; {read.made}")
+    click.echo(
+        f"  computed again: ε = {epsilon_text(read.spent)} of {read.policy.cell} at δ = {lifetime.delta:g},"
+        f" of {lifetime.epsilon:g} for ever"
+    )
+
+
+@site_group.command("withdraw")
+@click.argument("plan", metavar="HASH")
+@home_option
+@click.option("--yes", is_flag=True, help="Take it back without being asked.")
+def site_withdraw_command(plan: str, home: Path, yes: bool) -> None:
+    """Take back what was agreed to: a plan by its hash, or how it begins. What it has cost stays spent."""
+    from fedveil.site.approval import withdraw
+    from fedveil.site.home import SiteHome
+
+    if not yes:
+        click.confirm(f"no longer answer questions under the plan {plan}?", abort=True)
+    name = withdraw(SiteHome(home), plan)
+    click.echo(f"'{name}' is not agreed to any more; the coordinator hears so when it asks")
+
+
+@site_group.command("renew")
+@home_option
+@click.option("--connection-only", is_flag=True, help="Keep the key that answers are signed with, and all plans.")
+@click.option("--yes", is_flag=True, help="Do it without being asked.")
+def site_renew_command(home: Path, connection_only: bool, yes: bool) -> None:
+    """Make new keys. The ledger stays; without --connection-only every plan must be made and agreed to anew."""
+    from fedveil.site.connection import renew
+    from fedveil.site.home import SiteHome
+
+    if not yes and not connection_only:
+        click.confirm("every plan of before ends for this site; make new keys?", abort=True)
+    made = renew(SiteHome(home), signature=not connection_only)
+    then = "invite" if connection_only else "init, with a new plan"
+    click.echo(f"{made.registration_file}: give this to the coordinator; there: fedveil federation {then}")
 
 
 @site_group.command("serve")

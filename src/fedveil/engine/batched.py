@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, local_work
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
@@ -21,6 +22,7 @@ from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.right_counts import Counted
 from fedveil.method import Method
 
 EVALUATION_SLICE = 1000
@@ -56,6 +58,15 @@ class Chunking:
     clients: int
 
 
+@dataclass(frozen=True)
+class SiteCounts:
+    """What a real site counted, with noise, on so many records that it holds out."""
+
+    site: str
+    records: int
+    counts: Counted
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What a model says of the validation records, in their order, and sums over them: slices can be joined.
@@ -67,6 +78,7 @@ class Evaluation:
     outputs: Tensor  # [N, outputs], float32
     loss: float
     own: float = 0.0
+    counted: tuple[SiteCounts, ...] = ()  # in place of outputs, where real sites count on records of their own
 
     @staticmethod
     def total(parts: Iterable[Evaluation]) -> Evaluation:
@@ -79,7 +91,14 @@ class Evaluation:
         )
 
     @property
+    def measured(self) -> bool:
+        """Whether anything is known: of real sites none may have answered."""
+        return bool(self.counted) or len(self.outputs) > 0
+
+    @property
     def mean_loss(self) -> float:
+        if self.counted:
+            return self.loss / sum(site.records for site in self.counted)
         return self.loss / len(self.outputs) if len(self.outputs) else float("nan")
 
 
@@ -131,7 +150,7 @@ class Engine:
     @torch.no_grad()
     def _own_score(self, broadcast: Broadcast, upload: Upload) -> float:
         """How good the uploaded model is on its client's own test set."""
-        records = self.job.tests[upload.client]
+        records = torch.from_numpy(self.job.tests[upload.client])
         outputs = self._outputs(broadcast.parameters + usable(upload.update), records)
         return float(self._points(outputs, records).mean())
 
@@ -198,13 +217,12 @@ def _arranged(model: nn.Module) -> nn.Module:
     return model
 
 
-def own_weights(tests: Sequence[Tensor], records: int) -> Tensor:
+def own_weights(tests: RowLists, records: int) -> Tensor:
     """Weights of the validation records with which correct answers add up to the mean accuracy over clients."""
     weights = torch.zeros(records, dtype=torch.float64)
     for members in tests:
-        weights.index_add_(
-            0, members, torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
-        )
+        share = torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
+        weights.index_add_(0, torch.from_numpy(members), share)
     return weights
 
 

@@ -32,6 +32,12 @@ class Batch:
     seeds: tuple[int, ...] | None = None  # one per client, for networks with random layers (dropout)
 
 
+def client_part(batch: Batch, clients: slice) -> Batch:
+    """The slots of some of the clients."""
+    seeds = None if batch.seeds is None else batch.seeds[clients]
+    return Batch(batch.inputs[clients], batch.labels[clients], batch.weights[clients], seeds)
+
+
 @dataclass(frozen=True)
 class Sums:
     """The outcome of one step for K clients."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from torch import Tensor, nn
+from torch import nn
 
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.data.dataset import Examples
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
+
+NO_TESTS = RowLists.of(())
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Job:
     sites: Sites
     validation: Examples
     streams: Streams
-    tests: tuple[Tensor, ...] = ()
+    tests: RowLists = NO_TESTS
     objective: Objective = CROSS_ENTROPY
 
     @cached_property

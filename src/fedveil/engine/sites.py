@@ -15,6 +15,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population
 from fedveil.data.dataset import Examples, to_float
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.gradients import Batch
 from fedveil.method import VARYING_BATCHES, Method
 
@@ -57,9 +58,9 @@ class Sites:
     first: int = 0
 
     @staticmethod
-    def of(examples: Examples, members: Sequence[Tensor], names: tuple[str, ...] = ()) -> Sites:
+    def of(examples: Examples, members: RowLists, names: tuple[str, ...] = ()) -> Sites:
         """`members[i]` are the indices of client `i` into the examples."""
-        return Sites(examples, torch.cat(list(members)), tuple(len(member) for member in members), names)
+        return Sites(examples, torch.from_numpy(members.rows), members.sizes, names)
 
     @staticmethod
     def alone(examples: Examples, number: int) -> Sites:
@@ -86,7 +87,7 @@ class Sites:
     def members(self, client: int) -> Tensor:
         """The indices of one client's records."""
         place = self._place(client)
-        return self.indices[self._offsets[place] : self._offsets[place + 1]]
+        return self.indices[self._offsets[place] : self._offsets[place + 1]].long()
 
     def shape(self, method: Method, client: int) -> tuple[int, int, int]:
         """(steps, slots, declared batch size): clients of the same shape can be run side by side."""

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from fedveil.core.checks import FieldError, count, positive, within
+from fedveil.core.deferred import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEAST_BOUND, MOST_BOUND = 1e-9, 1e9
 """Where an adaptive bound stays, so that noise never drives it out of single precision."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from fedveil.core.checks import one_of
+from fedveil.core.deferred import torch
 from fedveil.mechanisms.adaptive import Adaptive, CohortMedian
 from fedveil.mechanisms.arithmetic import NORM_MARGIN
 from fedveil.mechanisms.schedules import Schedule, schedule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Bound = Schedule | Adaptive
 

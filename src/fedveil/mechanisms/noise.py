@@ -10,13 +10,15 @@ if AES-256 in counter mode can't be told from random bits. Rounding the sum is p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
+from fedveil.core.deferred import torch
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native.sampler import WAYS, Sampler, Way
 from fedveil.native.tables import SCALE_BITS
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 STD_CELLS = 1 << SCALE_BITS
 """Cells of the grid in one standard deviation."""

@@ -6,12 +6,13 @@ Everything here is computed from models that clients have uploaded, so it costs 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from fedveil.core.checks import FieldError, positive
+from fedveil.core.deferred import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 from fedveil.config.spec import Source, Spec
 from fedveil.data.dataset import Dataset
 from fedveil.runs.describe import choice_lines, clients_words, clip_words, training_words
-from fedveil.runs.prepare import prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import prepare
 
 
 def explain(

@@ -28,8 +28,8 @@ from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
-from fedveil.engine.personal_models import PersonalModels
-from fedveil.engine.server import ServerState
+from fedveil.engine.personal_models import AtTheirSites, PersonalModels
+from fedveil.engine.server_state import ServerState
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
@@ -91,9 +91,11 @@ def begin_training(
     reporter: Reporter | None = None,
     on_round: OnRound | None = None,
     *,
-    repeats: bool = False,
+    at_sites: bool = False,
 ) -> Result:
-    """Train what was prepared into a new directory. `repeats` as in `continue_training`."""
+    """Train what was prepared into a new directory. `at_sites` as in `continue_training`."""
+    if prepared.spec.evaluation.sigma is not None and not at_sites:
+        raise FedveilError("evaluation.sigma: real sites count on records of their own; a simulation has none to ask")
     training = runtime(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files.create()
@@ -102,7 +104,7 @@ def begin_training(
         write_whole(files.schema, schema_toml(prepared.dataset.schema).encode(), private=True)
     write_whole(files.records_key, secrets.token_bytes(RECORDS_KEY_BYTES), private=True)
     files.write_json(files.manifest, manifest(prepared))
-    return _train(prepared, files, training, reporter or SilentReporter(), on_round, admission, repeats=repeats)
+    return _train(prepared, files, training, reporter or SilentReporter(), on_round, admission, at_sites=at_sites)
 
 
 def resume(
@@ -136,14 +138,15 @@ def continue_training(
     reporter: Reporter | None = None,
     on_round: OnRound | None = None,
     *,
-    repeats: bool = False,
+    at_sites: bool = False,
 ) -> Result:
     """Go on after the last published round.
 
-    `repeats`: asked once more, clients give the very answers that they gave before. A round that was charged and not
-    finished is then asked of the same clients, and nobody pays for it again: nothing is shown that was not shown.
+    `at_sites`: clients are real sites, which remember. Asked once more, they give the very answers that they gave
+    before; a round that was charged and not finished is then asked of the same clients, and nobody pays for it again:
+    nothing is shown that was not shown. Models of their own stay with them.
     """
-    return _train(prepared, files, runtime(prepared.job), reporter or SilentReporter(), on_round, repeats=repeats)
+    return _train(prepared, files, runtime(prepared.job), reporter or SilentReporter(), on_round, at_sites=at_sites)
 
 
 def _train(
@@ -154,16 +157,16 @@ def _train(
     on_round: OnRound | None,
     admission: Admission | None = None,
     *,
-    repeats: bool,
+    at_sites: bool,
 ) -> Result:
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
         with opened_ledger(files) as ledger, training as runtime:
             files.clear_parts()
             ledger.begin(pins_of(files, prepared.context, prepared.dataset))
-            return _train_rounds(prepared, files, ledger, runtime, reporter, on_round, admission, repeats)
+            return _train_rounds(prepared, files, ledger, runtime, reporter, on_round, admission, at_sites)
     except KeyboardInterrupt:
-        again = "fedveil federation run" if repeats else _resume_words(prepared.spec, files)
+        again = "fedveil federation run" if at_sites else _resume_words(prepared.spec, files)
         reporter.note(f"what was published is safe; go on with: {again}")
         raise
 
@@ -183,7 +186,7 @@ def _train_rounds(
     reporter: Reporter,
     on_round: OnRound | None,
     admission: Admission | None,
-    repeats: bool,
+    at_sites: bool,
 ) -> Result:
     spec, method, context = prepared.spec, prepared.spec.method, prepared.context
     state = files.load_checkpoint(prepared.layout)
@@ -193,7 +196,7 @@ def _train_rounds(
     book = read_book(files, ledger, spec, context)
     files.keep_newest_checkpoint()
     files.trim_events(state.round)
-    personal = _personal(prepared, files, state.round)
+    personal = _personal(prepared, files, state.round, at_sites)
     files.append_event({"event": "start", "rounds_done": state.round})
     if spec.choices:
         reporter.note("\n".join(choice_lines(spec)))
@@ -204,7 +207,7 @@ def _train_rounds(
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
     charges = round_charges(context)
-    unfinished = _unfinished(ledger, state, charges) if repeats else None
+    unfinished = _unfinished(ledger, state, charges) if at_sites else None
     if admission is None:
         past = [entry for entry in book.rounds if unfinished is None or entry != unfinished]
         admission = admission_of(context, past_of(past, context.seeded, state.round))
@@ -223,7 +226,8 @@ def _train_rounds(
         state = closed.state
         event = _event(closed)
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
-            event |= round_figures(prepared, runtime.evaluate(state), personal)
+            evaluation = runtime.evaluate(state)
+            event |= round_figures(prepared, evaluation, personal) if evaluation.measured else {}
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
@@ -239,7 +243,9 @@ def _train_rounds(
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
     evaluation = runtime.evaluate(state)
     measured, scores = round_figures(prepared, evaluation, personal), final_scores(prepared, evaluation)
-    if has_diverged(measured["loss"], prepared.job.objective):
+    if not evaluation.measured:
+        reporter.note("no site has measured the last model, so it is not known how good it is")
+    elif has_diverged(measured["loss"], prepared.job.objective):
         reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
     elif (useless := useless_text(scores)) is not None:
         reporter.note(useless)
@@ -254,11 +260,13 @@ def _unfinished(ledger: Ledger, state: ServerState, charges: RoundCharges) -> Le
     return last if tuple(charges(state.round, last.cohort, state.bound)) == last.charges else None
 
 
-def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:
+def _personal(prepared: Prepared, files: RunFiles, rounds: int, at_sites: bool) -> PersonalModels | AtTheirSites | None:
     """The clients' own models as they were after `rounds` rounds, for methods that keep them."""
     rule = prepared.spec.method.personal
     if isinstance(rule, Shared):
         return None
+    if at_sites:
+        return AtTheirSites()
     models = PersonalModels(rule, files.personal)
     models.rewind(rounds)
     return models
@@ -307,7 +315,7 @@ def _finish(
         accuracy=measured.get("accuracy"),
         loss=measured["loss"],
         scores=scores,
-        diverged=has_diverged(measured["loss"], prepared.job.objective),
+        diverged=scores.overall.records > 0 and has_diverged(measured["loss"], prepared.job.objective),
         **{name: measured.get(name) for name in OWN_FIGURES},
         sent_bytes=sum(event.get("upload_bytes", 0) for event in events),
         saved_bytes=sum(event.get("dense_bytes", 0) - event.get("upload_bytes", 0) for event in events),
@@ -344,7 +352,8 @@ def _report(reporter: Reporter, event: Mapping[str, Any], total: int, task: Task
             f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
             " were not finite and counted as zero"
         )
-    loss = f"loss {event.get('loss', event['train_loss']):.4f}"
+    known = event.get("loss", event["train_loss"])  # between measurements, real sites tell nobody
+    loss = "" if known is None else f"loss {known:.4f}"
     reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, task), loss))))
 
 

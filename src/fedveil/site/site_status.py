@@ -36,6 +36,7 @@ class PlanStatus:
     last_round: int | None
     last_time: str | None
     spent: float
+    withdrawn: str | None = None  # when it was taken back that the site agrees
 
 
 @dataclass(frozen=True)
@@ -65,22 +66,23 @@ class SiteStatus:
 
 def site_status(home: SiteHome) -> SiteStatus:
     """How things stand, also while the site is serving."""
-    with _readable_ledger(home) as ledger:
+    with readable_ledger(home) as ledger:
         spent = spent_by_plan(home, ledger)
         plans = []
-        for hash, name in ledger.approved.items():
+        for hash, consent in ledger.consents.items():
             mine = [paid for paid in ledger.paid if paid.plan == hash]
             last = mine[-1] if mine else None
             answered = sum(paid.answer is not None for paid in mine)
             plans.append(
                 PlanStatus(
                     hash=hash,
-                    name=name,
+                    name=consent.name,
                     charged=len(mine),
                     answered=answered,
                     last_round=None if last is None else last.round,
                     last_time=None if last is None else last.time,
                     spent=spent[hash],
+                    withdrawn=consent.withdrawn,
                 )
             )
         total, summary = spent_for_ever(home, ledger), ledger.summary
@@ -109,7 +111,7 @@ def status_lines(status: SiteStatus) -> list[str]:
 
 
 @contextmanager
-def _readable_ledger(home: SiteHome) -> Iterator[LifetimeLedger]:
+def readable_ledger(home: SiteHome) -> Iterator[LifetimeLedger]:
     """The ledger; a copy of it, while the site is serving and holds it.
 
     What is copied while an entry is being written does not hang together, which the copy's own check notices.

@@ -25,7 +25,7 @@ from fedveil.attacks.inversion.metrics import (
 )
 from fedveil.attacks.inversion.minimise import UPDATES
 from fedveil.attacks.inversion.victims import AttackScene, Stolen, Truth, choose_victims, steal
-from fedveil.config.convert import structure, unstructure
+from fedveil.config.attack_settings import INVERSIONS
 from fedveil.config.merge import ABSENT, merge, set_dotted
 from fedveil.config.spec import Source, Spec, read_settings, resolve
 from fedveil.core.errors import ArgumentError, FedveilError
@@ -35,12 +35,13 @@ from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import known_set
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import check_records
 from fedveil.runs.evidence import keep_attack
 from fedveil.runs.files import run_of
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runtimes.local import count_workers, one_thread
 from fedveil.studies.attack_progress import AttackProgress, Progress, nobody_watches
 
@@ -169,7 +170,7 @@ def attack(
         model=prepared.spec.model.name,
         view=view,
         attack=best,
-        settings=unstructure(candidates[best]),
+        settings=INVERSIONS.unstructure(candidates[best]),
         scored=tuple(tuple(one.scored) for one in tries[best]),
         tried=summaries,
         threshold=threshold,
@@ -309,10 +310,10 @@ def _candidates(name: str, changes: Mapping[str, Any], stolen: Stolen) -> dict[s
 
 
 def _changed(preset: Inversion, changes: Mapping[str, Any]) -> Inversion:
-    table = unstructure(preset)
+    table = INVERSIONS.unstructure(preset)
     for key, value in changes.items():
         table = set_dotted(table, key, value)
-    return structure(table, Inversion, "attack")
+    return INVERSIONS.structure(table, Inversion, "attack")
 
 
 def _facts(stolen: Stolen, state: ServerState) -> dict[str, Any]:
