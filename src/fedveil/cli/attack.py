@@ -75,24 +75,29 @@ def attack_command(
     from fedveil.studies.attack import attack
 
     with WorkProgress(Console(stderr=True)) as progress:
-        result = attack(
-            source,
-            parse_settings(settings),
-            view=view,
-            attack=name,
-            changes=parse_settings(changes),
-            victims=victims,
-            iterations=iterations,
-            seed=seed,
-            seeds=seeds,
-            looks=looks,
-            threshold=threshold,
-            out=out,
-            workers=workers,
-            keep=keep,
-            note=progress.note,
-            progress=progress,
-        ).to_dict()
+        try:
+            result = attack(
+                source,
+                parse_settings(settings),
+                view=view,
+                attack=name,
+                changes=parse_settings(changes),
+                victims=victims,
+                iterations=iterations,
+                seed=seed,
+                seeds=seeds,
+                looks=looks,
+                threshold=threshold,
+                out=out,
+                workers=workers,
+                keep=keep,
+                note=progress.note,
+                progress=progress,
+                go_on=True,
+            ).to_dict()
+        except KeyboardInterrupt:
+            progress.note("stopped; victims that were finished are kept, and the same command goes on with the others")
+            raise
     if as_json:
         print_json(result)
     else:
@@ -100,6 +105,8 @@ def attack_command(
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
+    from fedveil.report.terminal.wrapped_lines import paragraphs
+
     facts = result["facts"]
     lines = [
         f"{result['method']} on {result['data']}, {result['view']} view: {result['victims']} victims,"
@@ -115,7 +122,8 @@ def _lines(result: dict[str, Any]) -> list[str]:
         f"iterations      {result['iterations']:.1f} (to success, or until it stopped; 20 updates each)",
         f"seconds         {result['seconds']:.1f}",
     ]
-    return lines + ([f"picture: {result['picture']}"] if "picture" in result else [])
+    lines += [f"picture: {result['picture']}"] if "picture" in result else []
+    return [*paragraphs(lines), "more: --victims N, --iterations N, --seeds N; see one: --out picture.png"]
 
 
 def _number(result: dict[str, Any], name: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from fedveil.config.public_facts import load_for
 from fedveil.config.spec import resolve
 from fedveil.core.atomic import disk_errors
+from fedveil.core.cores import usable_cores
 from fedveil.core.errors import ArgumentError
 from fedveil.core.types import View
 from fedveil.data.fetching import available
@@ -24,23 +25,24 @@ from fedveil.models.registry import fixed_part
 from fedveil.report.plots.reconstruction_rows import draw_rows
 from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.files import RunFiles
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runs.result import Result
 from fedveil.runs.round_updates import RoundUpdate
 from fedveil.runs.run import begin_training
-from fedveil.runtimes.local import LocalRuntime, precomputed, usable_cores
+from fedveil.runtimes.local import LocalRuntime, precomputed
 from fedveil.studies.attack import AttackResult, attack
 from fedveil.studies.report import report
 
-PRIVATE, PLAIN = "private", "plain"
-EPSILON = 1.0
-VICTIMS, ITERATIONS = 6, 40
+WITH_NOISE, WITHOUT = "private", "plain"
+_EPSILON = 1.0
+_VICTIMS, _ITERATIONS = 6, 40
 
-MNIST = {"data.name": "mnist", "data.clients": 20, "data.records": 2500}
-BUNDLED = {"data.name": "cancer", "data.clients": 4, "data.records": 100}
+_DIGITS = {"data.name": "mnist", "data.clients": 20, "data.records": 2500}
+_BUNDLED = {"data.name": "cancer", "data.clients": 4, "data.records": 100}
 """Records that come with scikit-learn, for machines without MNIST and without a network."""
 
-ROUNDS = 30
+_ROUNDS = 30
 
 
 class Watching(Protocol):
@@ -84,7 +86,7 @@ class Showcase:
         }
 
 
-def showcase(out: str | Path, watching: Watching, *, rounds: int = ROUNDS, data: str | None = None) -> Showcase:
+def showcase(out: str | Path, watching: Watching, *, rounds: int = _ROUNDS, data: str | None = None) -> Showcase:
     """Attack, train with and without privacy, write a report; all of it into the directory `out`, begun anew.
 
     `data` is mnist, or cancer, which is bundled; if not given, mnist where it is at hand.
@@ -107,16 +109,16 @@ def showcase(out: str | Path, watching: Watching, *, rounds: int = ROUNDS, data:
     prepared = _prepared(settings, rounds)
     results = _trained(prepared, directory, watching)
     watching.step(3, "the report of both")
-    page = report([directory / PRIVATE, directory / PLAIN], directory / "report.html").path
-    population = prepared[PRIVATE].sites.population
+    page = report([directory / WITH_NOISE, directory / WITHOUT], directory / "report.html").path
+    population = prepared[WITH_NOISE].sites.population
     return Showcase(
         out=directory,
         data=str(settings["data.name"]),
         bare=bare,
         noised=noised,
         picture=picture,
-        plain=results[PLAIN],
-        private=results[PRIVATE],
+        plain=results[WITHOUT],
+        private=results[WITH_NOISE],
         clients=population.clients,
         records=sum(population.records),
         report=page,
@@ -127,14 +129,14 @@ def showcase(out: str | Path, watching: Watching, *, rounds: int = ROUNDS, data:
 def _settings(data: str | None) -> Mapping[str, Any]:
     if data not in (None, "mnist", "cancer"):
         raise ArgumentError("data", f"must be mnist or cancer, not {data!r}")
-    return MNIST if data == "mnist" or (data is None and available("mnist")) else BUNDLED
+    return _DIGITS if data == "mnist" or (data is None and available("mnist")) else _BUNDLED
 
 
 def _clear(directory: Path) -> None:
     """Begin anew where an earlier demonstration was; leave everything else alone."""
     with disk_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        for name in (PRIVATE, PLAIN):
+        for name in (WITH_NOISE, WITHOUT):
             if (directory / name / "run.json").is_file():
                 shutil.rmtree(directory / name)
 
@@ -146,21 +148,21 @@ def _attacked(method: str, settings: Mapping[str, Any], watching: Watching) -> A
         method,
         {**settings, **own},
         view=View.ON_DEVICE,
-        victims=min(VICTIMS, settings["data.clients"]),
-        iterations=ITERATIONS,
+        victims=min(_VICTIMS, settings["data.clients"]),
+        iterations=_ITERATIONS,
         progress=lambda title, share: watching.progress(f"{method}, attack {title}", share),
     )
 
 
 def _prepared(settings: Mapping[str, Any], rounds: int) -> dict[str, Prepared]:
     """Private training as its front door chooses it, and the very same without clipping and noise."""
-    asked = {**settings, "privacy.epsilon": EPSILON, "stop.rounds": rounds}
+    asked = {**settings, "privacy.epsilon": _EPSILON, "stop.rounds": rounds}
     dataset = load_for(resolve("fedavg", settings).data)
     private = resolve_for("private-records", asked, dataset)
     table = private.to_dict()
     alike = {key: table[key] for key in ("data", "model", "cohort", "batch", "local", "aggregate", "stop")}
     plain = resolve_for({"method": "fedavg", **alike}, None, dataset)
-    return {PLAIN: prepare(plain, dataset), PRIVATE: prepare(private, dataset)}
+    return {WITHOUT: prepare(plain, dataset), WITH_NOISE: prepare(private, dataset)}
 
 
 def _trained(prepared: Mapping[str, Prepared], directory: Path, watching: Watching) -> dict[str, Result]:
@@ -209,11 +211,11 @@ class _Stopped(Exception):
 
 def _featured(prepared: Mapping[str, Prepared]) -> dict[str, Job]:
     """The jobs with the part of the network that is never trained computed once for both: records are the same."""
-    first = precomputed(prepared[PLAIN].job)
-    jobs = {PLAIN: first}
+    first = precomputed(prepared[WITHOUT].job)
+    jobs = {WITHOUT: first}
     for name, one in prepared.items():
         parts = fixed_part(one.model)
-        if name == PLAIN or parts is None:
+        if name == WITHOUT or parts is None:
             jobs.setdefault(name, one.job)
             continue
         sites = replace(one.sites, examples=first.sites.examples)

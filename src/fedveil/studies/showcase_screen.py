@@ -12,14 +12,13 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from fedveil.core.types import Unit, View
 from fedveil.report.model.guarantee_headline import headline
-from fedveil.report.model.verdict_sentence import guess_sentence
+from fedveil.report.model.verdict_sentence import guess_sentence, risk_of_cell
 from fedveil.report.terminal.live_reporter import LiveReporter
-from fedveil.report.terminal.wrapped_lines import WIDTH, wrapped
+from fedveil.report.terminal.wrapped_lines import COLUMNS, wrapped
 from fedveil.runs.result import Result
 from fedveil.runs.round_updates import RoundUpdate
 from fedveil.studies.attack import AttackResult
-from fedveil.studies.cell_risks import risk_of_cell
-from fedveil.studies.showcase import PLAIN, PRIVATE, Showcase
+from fedveil.studies.showcase import WITH_NOISE, WITHOUT, Showcase
 
 _BAR = 24
 
@@ -74,8 +73,8 @@ class ShowcaseScreen(LiveReporter):
 
 def final_lines(shown: Showcase) -> list[str]:
     """One screen: what happened, in numbers of these runs."""
-    private, where = shown.private, shlex.quote(str(shown.out / PRIVATE))
-    lines = ["", "─" * WIDTH, f"  fedveil, {shown.seconds:.0f} seconds on {shown.data}", ""]
+    private, where = shown.private, shlex.quote(str(shown.out / WITH_NOISE))
+    lines = ["", "─" * COLUMNS, f"  fedveil, {shown.seconds:.0f} seconds on {shown.data}", ""]
     if shown.data != "mnist":
         lines += [
             *_said(
@@ -104,12 +103,12 @@ def final_lines(shown: Showcase) -> list[str]:
         ("fedveil audit", "an adversary tests the promise"),
     ):
         lines += [f"     {command:38} {text}"] if len(command) < 39 else [f"     {command}"]
-    return [*lines, "─" * WIDTH]
+    return [*lines, "─" * COLUMNS]
 
 
 def kept_lines(out: Path) -> list[str]:
     """What an interrupted demonstration has left."""
-    runs = [out / name for name in (PLAIN, PRIVATE) if (out / name / "spec.toml").is_file()]
+    runs = [out / name for name in (WITHOUT, WITH_NOISE) if (out / name / "spec.toml").is_file()]
     if not runs:
         return ["stopped; nothing was trained yet"]
     lines = ["stopped; what was published is kept. Go on with:"]
@@ -117,7 +116,7 @@ def kept_lines(out: Path) -> list[str]:
 
 
 def _said(text: str, indent: str = "     ") -> list[str]:
-    return wrapped(text, indent, "     ", WIDTH - 2)
+    return wrapped(text, indent, "     ", COLUMNS - 2)
 
 
 def _stolen(one: AttackResult) -> str:
