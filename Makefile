@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml constraints.txt setup.py src/fedveil/native/kernels.c
 	touch $(STAMP)
 
 demo: install
-	$(BIN)/fedveil data fetch mnist
-	$(BIN)/fedveil run --rounds 40
+	-$(BIN)/fedveil data fetch mnist
+	$(BIN)/fedveil demo
 
 lint: install
 	$(BIN)/ruff check .
