@@ -25,7 +25,6 @@ MOST_TAPS = 1 << 16
 """Weights of one filter, at most."""
 
 
-
 @dataclass(frozen=True)
 class ConvolutionShape:
     """The sizes of a call: K clients with their own parameters `[K, size]` and B examples (`slots`) each.

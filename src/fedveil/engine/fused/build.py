@@ -35,9 +35,7 @@ class Unknown(Exception):
     """The model has a part for which there is no stage."""
 
 
-def stages_of(
-    model: nn.Module, layout: Layout, input_shape: tuple[int, ...], lanes: int | None = None
-) -> list[Stage]:
+def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...], lanes: int | None = None) -> list[Stage]:
     """The stages of `model` for examples of `input_shape`; raises `Unknown` rather than guess.
 
     Convolutions are computed in C on vectors of `lanes` floats, by default the widest that this machine has; in PyTorch

@@ -70,9 +70,7 @@ class DirectConvolution(Layer):
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shape, norms = self._shape(shelf), shelf.buffer("norms", shelf.slots)
         gradients = shelf.buffer("gradients", shelf.slots, shape.gradient_size)
-        shape.gradients(
-            shelf.kept["inputs"], self._outputs(shelf), delta.contiguous(), norms, gradients, self.lanes
-        )
+        shape.gradients(shelf.kept["inputs"], self._outputs(shelf), delta.contiguous(), norms, gradients, self.lanes)
         return norms
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
