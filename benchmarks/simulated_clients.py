@@ -10,6 +10,7 @@ import logging
 import statistics
 import time
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def by_pfl(clients: int, steps: int) -> list[float]:
         model_eval_params=None,
         callbacks=[Clock()],
     )
-    return [later - earlier for earlier, later in zip(ended, ended[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(ended)]
 
 
 def by_flower(clients: int, steps: int) -> list[float]:
