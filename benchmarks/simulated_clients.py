@@ -64,6 +64,9 @@ def by_pfl(clients: int, steps: int) -> list[float]:
             self.eval() if eval else self.train()
             return nn.functional.cross_entropy(self(inputs), labels)
 
+        def metrics(self, inputs: torch.Tensor, labels: torch.Tensor, eval: bool = True) -> dict[str, Any]:
+            return {}  # pfl asks for the function; nothing is evaluated
+
     ended: list[float] = []
 
     class Clock(TrainingProcessCallback):  # type: ignore[misc]
