@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml constraints.txt setup.py src/fedveil/native/kernels.c s
 	touch $(STAMP)
 
 demo: install
-	$(BIN)/fedveil data fetch mnist
-	$(BIN)/fedveil run --rounds 40
+	-$(BIN)/fedveil data fetch mnist
+	$(BIN)/fedveil demo
 
 lint: install
 	$(BIN)/ruff check .
@@ -32,8 +32,8 @@ test-all: lint
 	$(BIN)/pytest -m ''
 
 docs: install
-	$(BIN)/mkdocs build --strict
-	@echo "open site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open site/index.html; with its search: $(BIN)/mkdocs serve"
 
 # About 25 minutes on two idle cores; `make bench BENCH=--quick` takes about 5. Each line can be run by itself.
 bench: install
@@ -48,6 +48,8 @@ ifndef BENCH
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/presets.py
 	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/memory.py
 endif
 	$(BIN)/python benchmarks/page.py
 
