@@ -98,8 +98,21 @@ def _steps(found: dict[str, Any] | None) -> str:
 def _networks(found: dict[str, Any] | None) -> str:
     if found is None:
         return ""
-    text = "The same, for networks that are not plain rows of layers."
-    return f"## Networks of one's own\n\n{text}\n\n{_compared(found['workloads'])}"
+    heads = ["", "Fed-CDP", "plain", "Opacus", "torch loop, plain", *COLUMNS.values()]
+    labels = ("fedveil fed-cdp", "fedveil non-private", "opacus", "naive torch loop non-private")
+    rows = [
+        [
+            result["title"],
+            *(_number(result["microseconds"][label]) for label in labels),
+            *(
+                _range(result[key], 2 if key == "private_over_plain" else 1)
+                for key in ("opacus_over_fed_cdp", "naive_over_plain", "private_over_plain")
+            ),
+        ]
+        for result in found["networks"].values()
+    ]
+    text = f"Networks of the kinds people bring (`python benchmarks/networks.py`): {found['about']['unit']}, in turns."
+    return f"## Networks of one's own\n\n{text}\n\n{_table(heads, rows)}"
 
 
 def _simulators(found: dict[str, Any] | None) -> str:
