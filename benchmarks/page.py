@@ -98,10 +98,21 @@ def _steps(found: dict[str, Any] | None) -> str:
 def _networks(found: dict[str, Any] | None) -> str:
     if found is None:
         return ""
-    return "## Networks of one's own\n\n"
- "The same, for networks that are not plain rows of layers.\n\n" + _compared(
-        found["workloads"]
-    )
+    heads = ["", "Fed-CDP", "plain", "Opacus", "torch loop, plain", *COLUMNS.values()]
+    labels = ("fedveil fed-cdp", "fedveil non-private", "opacus", "naive torch loop non-private")
+    rows = [
+        [
+            result["title"],
+            *(_number(result["microseconds"][label]) for label in labels),
+            *(
+                _range(result[key], 2 if key == "private_over_plain" else 1)
+                for key in ("opacus_over_fed_cdp", "naive_over_plain", "private_over_plain")
+            ),
+        ]
+        for result in found["networks"].values()
+    ]
+    text = f"Networks of the kinds people bring (`python benchmarks/networks.py`): {found['about']['unit']}, in turns."
+    return f"## Networks of one's own\n\n{text}\n\n{_table(heads, rows)}"
 
 
 def _simulators(found: dict[str, Any] | None) -> str:
@@ -118,8 +129,7 @@ def _simulators(found: dict[str, Any] | None) -> str:
         "## Simulators\n\n"
         "The plain task of the first row, without privacy, in simulators of federated learning, each in"
         f" its own environment:\nµs per local step per client on all cores, {found['turns']} turns."
-        f" fedveil takes {ours}.\n\n"
-        + _table(["", "µs", "times as slow as fedveil"], rows)
+        f" fedveil takes {ours}.\n\n" + _table(["", "µs", "times as slow as fedveil"], rows)
     )
 
 
@@ -132,8 +142,8 @@ def _scaling(found: dict[str, Any] | None) -> str:
         "## Cores, cohorts, memory\n\n"
         f"All {scaling['cores']} cores are {scaling['speed_up']} times as fast as one. Time per"
         f" client with {', '.join(scaling['microseconds_by_cohort'])} clients a round: {by_cohort} µs.\nA round of"
-        f" {memory['cohort']:,} of {memory['clients']:,} clients peaks at {memory['peak_megabytes'] / 1000:.1f} GB over all"
-        " processes."
+        f" {memory['cohort']:,} of {memory['clients']:,} clients peaks at"
+        f" {memory['peak_megabytes'] / 1000:.1f} GB over all processes."
     )
 
 
@@ -151,7 +161,8 @@ def _rows(found: dict[str, Any] | None) -> str:
     return (
         "## Noise on each row\n\n"
         "What `example.each_row` costs: a Fed-CDP step in which every row is formed and gets its"
-        " own noise, against the usual one, whose noise is\ndrawn on the sum. `python benchmarks/rows.py`: the processor's"
+        " own noise, against the usual one, whose noise is\ndrawn on the sum."
+        " `python benchmarks/rows.py`: the processor's"
         " time on one core, µs per local step per client. A batch's rows must fit into\nmemory at once: B times the"
         " network's size for a client, several times over.\n\n"
         + _table(["", "noise on the sum", "on each row", "times as slow"], rows)

@@ -43,7 +43,7 @@ def environment(name: str, folder: Path) -> Path:
     torch = next(
         line for line in (HERE.parent / "constraints.txt").read_text().splitlines() if line.startswith("torch==")
     )
-    command = [str(interpreter), "-m", "pip", "install", "--quiet", torch, *PACKAGES[name]]
+    command = [str(interpreter), "-m", "pip", "install", "--quiet", "--no-compile", torch, *PACKAGES[name]]
     try:
         installed = subprocess.run(command, capture_output=True, text=True, timeout=INSTALLING, check=False)
     except subprocess.TimeoutExpired as error:

@@ -200,6 +200,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--no-scaling", action="store_true", help="without scaling and memory")
     parser.add_argument("--quick", action="store_true", help="fewer clients and turns, without scaling and memory")
     parser.add_argument("--out", type=Path, default=HERE / "results/steps.json")
     asked = parser.parse_args()
@@ -225,7 +226,7 @@ def main() -> None:
         "python": platform.python_version(),
     }
     report = {"about": machine, "turns": turns, "workloads": results}
-    if not asked.quick:
+    if not (asked.quick or asked.no_scaling):
         report |= {"scaling": scaling(turns), "memory": memory()}
         print(f"\nscaling {report['scaling']}\nmemory {report['memory']}")
     asked.out.parent.mkdir(parents=True, exist_ok=True)

@@ -26,6 +26,7 @@ from fedveil.engine.witness import looked_at
 from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import Method
 from fedveil.parts.local_training import LocalTraining
+from fedveil.parts.optimisers import Sgd
 
 NO_TAPS = Taps()
 
@@ -219,11 +220,15 @@ def local_steps(
         rejected += step_sums.rejected
         if step_sums.norms is not None:
             norms += step_sums.norms.detach().sum(dim=1)
-        gradient = step_sums.total.div_(declared)
+        gradient, pace = step_sums.total, rate
+        if isinstance(local.optimiser, Sgd) and not local.decay:
+            pace = rate / declared  # the same as dividing the sum, without going over it
+        else:
+            gradient = gradient.div_(declared)
         if local.decay:
             gradient = gradient.add_(parameters, alpha=local.decay)
         own = parameters if step > 0 and not torch.is_grad_enabled() else None  # after one step nobody else has them
-        parameters, state = local.optimiser.apply(parameters, gradient, state, rate, step, out=own)
+        parameters, state = local.optimiser.apply(parameters, gradient, state, pace, step, out=own)
     records = max(steps * declared, 1)
     return parameters, Measured(losses / records, norms / records, rejected)
 

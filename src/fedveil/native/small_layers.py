@@ -87,7 +87,7 @@ class ConvolutionShape:
         stride: tuple[int, int],
     ) -> ConvolutionShape:
         """A max pool of channels-last images, without a border, for (clients, slots)."""
-        output = tuple((size - width) // step + 1 for size, width, step in zip(sizes, kernel, stride, strict=True))
+        output = (sizes[0] - kernel[0]) // stride[0] + 1, (sizes[1] - kernel[1]) // stride[1] + 1
         size = channels * channels * kernel[0] * kernel[1]
         return ConvolutionShape(
             *examples, size, 0, -1, channels, channels, *sizes, *kernel, *stride, 0, 0, *output, False, False, False

@@ -66,10 +66,13 @@ class Dense(Layer):
 
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shelf.kept["delta"] = delta
-        sizes = _length(shelf.kept["inputs"])
+        inputs = shelf.kept["inputs"]
+        sizes, errors = lengths(inputs), lengths(delta)
+        if bool((torch.minimum(sizes, errors) < VANISHING).any()):
+            sizes, errors = _bound(inputs, sizes), _bound(delta, errors)
         if self.bias is not None:
             sizes = sizes.square_().add_(1.0).sqrt_()
-        return torch.mul(sizes, _length(delta))
+        return torch.mul(sizes, errors)
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
         scaled = shelf.buffer("scaled", shelf.slots, self.outputs)
@@ -109,18 +112,15 @@ class Dense(Layer):
         if self.bias is not None:
             rows[:, :, self.bias] = delta
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         return 2 * (self.inputs + self.outputs)
 
 
-def _length(rows: Tensor) -> Tensor:
+def _bound(rows: Tensor, length: Tensor) -> Tensor:
     """L2 norms along the last axis; bounded from above where the squares of tiny numbers would vanish.
 
     Times an enormous input, a delta of 1e-20 is a gradient like any other, and must not pass for zero; nor must a tiny
     input times an enormous delta.
     """
-    length = lengths(rows)
-    if not bool((length < VANISHING).any()):
-        return length
     largest = torch.linalg.vector_norm(rows, ord=torch.inf, dim=-1)
     return torch.where(length < VANISHING, largest * math.sqrt(rows.shape[-1]), length)

@@ -28,7 +28,7 @@ class _Pool(Stage):
         merged = planes.permute(0, 2, 3, 1) if self.channels_last else planes
         return torch.unflatten(merged, 0, (shelf.clients, shelf.slots))
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         return 3 * self.size
 
 
@@ -94,7 +94,7 @@ class DirectMaxPool(Stage):
 
         return shelf.once("shape", make)
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         return 2 * self.channels * self.sizes[0] * self.sizes[1]
 
 
