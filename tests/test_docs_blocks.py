@@ -201,7 +201,7 @@ def test_every_command_in_full_prints_what_its_document_says(path: Path, call: C
 def test_the_commands_behind_make_demo_work(call: Call) -> None:
     rules = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     lines = [line for line in rules.splitlines() if "/fedveil " in line]
-    assert [line.split()[1] for line in lines] == ["data", "run"]
+    assert [line.split()[1] for line in lines] == ["data", "demo"]
     if "FEDVEIL_DATA" not in os.environ:
         pytest.skip("would fetch a data set")
     for line in lines:

@@ -10,10 +10,14 @@ from fedveil.config.data_spec import DataSpec
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import Openness
 from fedveil.data.dataset import Dataset, load, official_split
+from fedveil.data.known_sets import known_set
 from fedveil.data.outlines import Outline, known_outline
 from fedveil.data.own_sites import from_sites
 from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
 from fedveil.data.site_tables import SiteProgress
+
+MOST_ALIKE = 1_000_000
+"""Clients of which it is not looked up whether there are records for so many."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,15 @@ class PublicFacts:
 
 
 def facts_of(spec: DataSpec, budget: Budget | None, outline: Outline | None = None) -> PublicFacts:
-    """The facts of a training on the spec's data set, or on that of an outline that is given."""
+    """The facts of a training on the spec's data set, or on that of an outline that is given.
+
+    Nothing is read where all that is asked for is known beforehand: so many clients, with so many records each.
+    """
+    simulated = not isinstance(spec.partition, NaturalSites) and not spec.in_files and spec.clients <= MOST_ALIKE
+    if outline is None and simulated and spec.records is not None:
+        known = known_set(spec.name)
+        sizes = (spec.records,) * spec.clients
+        return PublicFacts(known.input_shape, len(known.class_names), sizes, tokens=False, budget=budget)
     outline = outline_for(spec) if outline is None else outline
     sizes = divide(spec, outline).clients.sizes
     return PublicFacts(outline.input_shape, outline.task.outputs, sizes, outline.tokens, budget)
