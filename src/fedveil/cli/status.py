@@ -85,7 +85,7 @@ def look_at_coordinator(directory: Path) -> Look:
 def show_status(look: Look, *, watch: bool, page: Path | None, as_json: bool) -> None:
     """Once, or until interrupted, which ends it quietly, or until nothing changes any more."""
     from fedveil.report.terminal.status_screen import screen_lines
-    from fedveil.report.terminal.wrapped_lines import WIDTH
+    from fedveil.report.terminal.wrapped_lines import COLUMNS
 
     if as_json and watch:
         raise click.UsageError("--json prints one look; leave --watch out")
@@ -99,7 +99,7 @@ def show_status(look: Look, *, watch: bool, page: Path | None, as_json: bool) ->
             if as_json:
                 print_json(table)
                 return
-            lines = screen_lines(facts, min(shutil.get_terminal_size().columns, WIDTH))
+            lines = screen_lines(facts, min(shutil.get_terminal_size().columns, COLUMNS))
             lines += [] if page is None else [f"page: {page}"]
             if watch and looks == 0:
                 click.clear()

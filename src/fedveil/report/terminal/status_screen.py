@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedveil.report.model.status_facts import StatusFacts
-from fedveil.report.terminal.wrapped_lines import WIDTH, wrapped
+from fedveil.report.terminal.wrapped_lines import COLUMNS, wrapped
 
 BAR = 30
 
 
-def screen_lines(facts: StatusFacts, width: int = WIDTH) -> list[str]:
+def screen_lines(facts: StatusFacts, width: int = COLUMNS) -> list[str]:
     """All of it; no line is longer than the width."""
     filled = round(facts.share * BAR)
     lines = [
