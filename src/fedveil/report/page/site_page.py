@@ -117,7 +117,7 @@ def _beside(life: SiteLife) -> list[str]:
         f"Asked: {asked}. Refused: {refused or 'nothing, as far as the log goes back'}.",
         f"Paid: {_counted(len(life.answers), 'answer')}; together ε = {epsilon_text(budget.spent)} of {life.cell}"
         f" at δ = {delta_text(budget.delta)}, counting on nobody else.",
-        f"Sent: {_counted(life.sent, 'answer')}{size}. No record has left, and no loss, norm or accuracy without noise.",
+        f"Sent: {_counted(life.sent, 'answer')}{size}. No record has left; no loss, norm or accuracy has without noise.",
         f"Left, for ever: ε = {left_text(budget.left)} of {budget.allowed:g}.",
     ]
 
@@ -189,8 +189,9 @@ def _answers(life: SiteLife) -> Markup:
         [
             paragraph(
                 "An answer is a noisy update, a noisy report of its size where the method has one, or noisy counts of"
-                " right predictions where the plan measures here; receipts, and a mark of this ledger. Its digest was in the ledger before it was sent. Asked the same question again, the"
-                " site sends the same bytes, which are not listed again."
+                " right predictions where the plan measures here; receipts, and a mark of this ledger. Its digest was"
+                " in the ledger before it was sent. Asked the same question again, the site sends the same bytes, which"
+                " are not listed again."
             ),
             every,
         ]
