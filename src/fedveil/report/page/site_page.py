@@ -117,7 +117,7 @@ def _beside(life: SiteLife) -> list[str]:
         f"Asked: {asked}. Refused: {refused or 'nothing, as far as the log goes back'}.",
         f"Paid: {_counted(len(life.answers), 'answer')}; together ε = {epsilon_text(budget.spent)} of {life.cell}"
         f" at δ = {delta_text(budget.delta)}, counting on nobody else.",
-        f"Sent: {_counted(life.sent, 'answer')}{size}. No record has left; no loss, norm or accuracy has without noise.",
+        f"Sent: {_counted(life.sent, 'answer')}{size}. No record has left; nothing else but with noise.",
         f"Left, for ever: ε = {left_text(budget.left)} of {budget.allowed:g}.",
     ]
 
