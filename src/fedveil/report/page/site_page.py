@@ -201,7 +201,7 @@ def _answers(life: SiteLife) -> Markup:
 def _answer_row(answer: AnswerFacts) -> list[str]:
     digest = "not sent" if answer.digest is None else f"{answer.digest[:SHORT_DIGEST]}…"
     size = "–" if answer.size is None else f"{answer.size:,}"
-    return [digest, f"{answer.plan}, {answer.round}", _moment(answer.time), size, answer.noise]
+    return [digest, f"{answer.plan}, {answer.round + 1}", _moment(answer.time), size, answer.noise]
 
 
 def _receipts(life: SiteLife) -> Markup:
