@@ -33,7 +33,7 @@ from fedveil.data.partitions import Random, Shards
 from fedveil.parts.batches import FullBatch
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.parts.optimisers import Momentum
-from fedveil.runs.prepare import resolve_for
+from fedveil.runs.outlook import resolve_for
 
 RECORDS = Budget(1.0, 1e-5, Unit.RECORD, View.SERVER)
 CLIENTS = Budget(1.0, 1e-5, Unit.CLIENT, View.RELEASED)
@@ -200,7 +200,7 @@ def test_without_an_epsilon_the_doors_still_choose() -> None:
 
 
 def test_facts_are_those_of_the_records_and_of_who_holds_them() -> None:
-    facts = facts_of(DataSpec(name="mine", clients=5, records=12, partition=Random()), RECORDS, own_records())
+    facts = facts_of(DataSpec(name="mine", clients=5, records=12, partition=Random()), RECORDS, own_records().outline)
     assert facts == PublicFacts((5,), 2, (12,) * 5, False, RECORDS)
     assert (facts.clients, facts.mean_records, facts.numbers, facts.picture) == (5, 12.0, 5, False)
 

@@ -18,7 +18,7 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.loop import BelowQuorum, Closed, rounds
 from fedveil.engine.personal_models import Starts
 from fedveil.engine.receipts import ReceiptMismatch
-from fedveil.engine.server import ServerState, initial_state
+from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
 from fedveil.parts.batches import PoissonBatch

@@ -70,7 +70,7 @@ def be_site(home: Path, strike: Strikes, forgetful: bool) -> None:
     """Serve until killed. A `forgetful` site neither looks into its outbox nor notes what it has answered."""
     if forgetful:
         Outbox.get = lambda self, paid: None  # type: ignore[method-assign]
-        LifetimeLedger.answered = lambda self, paid, digest: None  # type: ignore[method-assign]
+        LifetimeLedger.answered = lambda *arguments: None  # type: ignore[method-assign]
 
     def before(step: AnswerStep) -> None:
         strike(str(step))

@@ -8,6 +8,7 @@ from functools import cached_property, reduce
 
 from fedveil.accounting import compose
 from fedveil.accounting.context import Context
+from fedveil.accounting.count_rule import with_counts
 from fedveil.accounting.exposure import Route, routes
 from fedveil.accounting.participation import Crowd, Exposure
 from fedveil.accounting.risk import hit_rate, risk_of, tradeoff_points
@@ -160,6 +161,7 @@ class Table:
     ) -> list[Route | Unprotected]:
         if self.context.refusal is not None:
             return [Unprotected(self.context.refusal)]
+        exposure = with_counts(exposure, self.context)
         return routes(exposure, self.crowd, unit, view, copies, self.context.strict, relation)
 
     def _own(

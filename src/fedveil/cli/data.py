@@ -68,7 +68,7 @@ def data_show_command(
     overrides = {"data.name": name, **{key: value for key, value in asked.items() if value is not None}}
     spec = resolve("fedavg", overrides | parse_settings(settings)).data
     dataset = load_for(spec)
-    divided = divide(spec, dataset)
+    divided = divide(spec, dataset.outline)
     path = out or Path(f"{spec.name}-{spec.partition.kind}.png")
     with disk_errors(path):
         draw_partition(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from fedveil.cli.options import (
 )
 from fedveil.core.rounding import rounded_down, rounded_up
 from fedveil.core.types import Unit, View
+
+if TYPE_CHECKING:
+    from fedveil.runs.account import Account
 
 
 @click.command("account")
@@ -54,16 +57,10 @@ def account_command(
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
     from fedveil.report.terminal.site_lines import site_lines
     from fedveil.report.terminal.wrapped_lines import paragraphs
-    from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve, draw_risk
+    from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account
 
     accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants, head=head)
-    picture = None
-    if curve == "rounds":
-        picture = out or Path(f"{accounted.name}-epsilon.png")
-        draw_curve(accounted, picture)
-    elif curve == "risk":
-        picture = out or Path(f"{accounted.name}-risk.png")
-        draw_risk(accounted, Unit(unit), View(view), picture)
+    picture = None if curve is None else _drawn(accounted, curve, Unit(unit), View(view), out)
     if as_json:
         print_json(accounted.to_dict())
         return
@@ -80,6 +77,18 @@ def account_command(
     click.echo("\n".join(lines + claim_lines(accounted.claims)))
     if picture is not None:
         click.echo(f"picture: {picture}")
+
+
+def _drawn(accounted: Account, curve: str, unit: Unit, view: View, out: Path | None) -> Path:
+    from fedveil.runs.account_pictures import draw_curve, draw_risk
+
+    if curve == "rounds":
+        picture = out or Path(f"{accounted.name}-epsilon.png")
+        draw_curve(accounted, picture)
+    else:
+        picture = out or Path(f"{accounted.name}-risk.png")
+        draw_risk(accounted, unit, view, picture)
+    return picture
 
 
 @click.command("calibrate")

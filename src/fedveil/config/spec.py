@@ -18,7 +18,7 @@ from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
 from fedveil.config.public_facts import facts_of
 from fedveil.config.site_settings import absolute_files, file_task, with_all_sites
 from fedveil.config.spec_keys import suggested_key
-from fedveil.core.checks import FieldError, count, not_negative
+from fedveil.core.checks import FieldError, count, not_negative, positive
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.objectives import Objective
@@ -27,6 +27,7 @@ from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import Population, Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import task_of
+from fedveil.mechanisms.right_counts import RightCounts
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
 
@@ -55,12 +56,23 @@ class ModelSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSpec:
-    """The global model is evaluated every `every` rounds, and after the last."""
+    """The global model is evaluated every `every` rounds, and after the last.
+
+    With `sigma`, real sites do it, on records that they hold out: they send counts with noise of this multiplier, and
+    pay for it. Without, it is done where the training is begun.
+    """
 
     every: int = 1
+    sigma: float | None = None
 
     def __post_init__(self) -> None:
         count("every", self.every)
+        if self.sigma is not None:
+            positive("sigma", self.sigma)
+
+    @property
+    def counts(self) -> RightCounts | None:
+        return None if self.sigma is None else RightCounts(self.sigma, self.every)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +169,7 @@ class Spec:
             strict=self.privacy.strict,
             budget=self.privacy.budget,
             caveats=tuple(dict.fromkeys((*caveats, *self.caveats))),
+            counts=self.evaluation.counts,
         )
 
 
@@ -300,7 +313,9 @@ def _choices(
     table = with_all_sites(table, settings, task)
     privacy = structure(table["privacy"], PrivacySpec, "privacy")
     data = structure(table["data"], DataSpec, "data")
-    return choices_for(base, facts_of(data, privacy.budget if privacy.calibrate else None, dataset), settings)
+    budget = privacy.budget if privacy.calibrate else None
+    outline = None if dataset is None else dataset.outline
+    return choices_for(base, facts_of(data, budget, outline), settings)
 
 
 def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:

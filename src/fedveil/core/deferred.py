@@ -20,8 +20,12 @@ class Deferred(ModuleType):
 
 
 if TYPE_CHECKING:
+    import safetensors.torch
     import torch as torch
     from scipy import special as special
+
+    tensor_files = safetensors.torch
 else:
     torch = Deferred("torch")
+    tensor_files = Deferred("safetensors.torch")
     special = Deferred("scipy.special")

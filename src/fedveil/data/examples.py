@@ -28,6 +28,9 @@ class Examples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def on(self, device: torch.device) -> Examples:
+        return Examples(self.inputs.to(device), self.labels.to(device))
+
     def pick(self, rows: slice | Integers | list[int]) -> Examples:
         return Examples(self.inputs[rows], self.labels[rows])
 

@@ -82,7 +82,7 @@ def no_more_files() -> Sequence[SourceFile]:
     return ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class NamedSet:
     """All that is known of a data set before it is read.
 

@@ -23,7 +23,8 @@ from fedveil.engine.job import Job
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.personal_models import AtTheirSites, PersonalModels, Starts
 from fedveil.engine.receipts import ReceiptMismatch, check_receipts
-from fedveil.engine.server import ServerState, Tally, close_round, open_round, open_tally, sanitise_sum
+from fedveil.engine.server import Tally, close_round, open_round, open_tally, sanitise_sum
+from fedveil.engine.server_state import ServerState
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.cohorts import needed

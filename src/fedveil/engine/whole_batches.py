@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fedveil.core.objectives import Objective
 from fedveil.core.parameters import Layout
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.gradients import Batch
 
 CLOSE = 1e-3
@@ -46,14 +47,18 @@ class WholeBatches:
 
     def _gradient(self, parameters: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor, out: Tensor) -> Tensor:
         """One client's: the gradient goes to `out`, the loss is returned."""
-        with torch.no_grad():
-            for own, value in zip(self._trained, torch.split(parameters, list(self._layout.sizes)), strict=True):
-                own.copy_(value.view(own.shape))
-        with torch.enable_grad():
-            losses = self._objective.losses(self._model(inputs), labels)
-            loss = torch.where(weights > 0, losses, 0.0).sum()
-            gradients = torch.autograd.grad(loss, self._trained, allow_unused=True, materialize_grads=True)
-        torch.cat([gradient.reshape(-1) for gradient in gradients], out=out)
+        sizes = list(self._layout.sizes)
+        values, gradients = torch.split(parameters, sizes), torch.split(out.zero_(), sizes)
+        for own, value, gradient in zip(self._trained, values, gradients, strict=True):
+            own.data, own.grad = value.view(own.shape), gradient.view(own.shape)
+        try:
+            with torch.enable_grad(), without_torch_warnings():
+                losses = self._objective.losses(self._model(inputs), labels)
+                loss = torch.where(weights > 0, losses, 0.0).sum()
+                torch.autograd.backward(loss, inputs=self._trained)  # adds to what stands in `out`
+        finally:
+            for own in self._trained:
+                own.grad = None
         return loss.detach()
 
     def _examples_are_apart(self, parameters: Tensor, batch: Batch) -> bool:

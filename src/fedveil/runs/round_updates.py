@@ -79,11 +79,11 @@ def round_log(kind: str) -> Iterator[RoundLog]:
         yield RoundLog(write)
 
 
-Write = Callable[[RoundUpdate, dict[str, float]], None]
+_Write = Callable[[RoundUpdate, dict[str, float]], None]
 
 
 @contextmanager
-def _csv() -> Iterator[Write]:
+def _csv() -> Iterator[_Write]:
     """`rounds.csv` in the run's directory, a line for each round; a resumed run appends."""
     columns: list[str] = []
 
@@ -108,7 +108,7 @@ def _heading(path: Path) -> list[str]:
 
 
 @contextmanager
-def _tensorboard() -> Iterator[Write]:
+def _tensorboard() -> Iterator[_Write]:
     """Events in `tensorboard/` of the run's directory."""
     writers = _installed("torch.utils.tensorboard", "tensorboard")
     opened: list[Any] = []
@@ -128,7 +128,7 @@ def _tensorboard() -> Iterator[Write]:
 
 
 @contextmanager
-def _mlflow() -> Iterator[Write]:
+def _mlflow() -> Iterator[_Write]:
     """A run of MLflow with the name of the run's directory, where MLFLOW_TRACKING_URI says or in its default place."""
     mlflow = _installed("mlflow", "mlflow")
     begun = False

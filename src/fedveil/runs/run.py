@@ -29,7 +29,7 @@ from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
 from fedveil.engine.personal_models import AtTheirSites, PersonalModels
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
@@ -94,6 +94,8 @@ def begin_training(
     at_sites: bool = False,
 ) -> Result:
     """Train what was prepared into a new directory. `at_sites` as in `continue_training`."""
+    if prepared.spec.evaluation.sigma is not None and not at_sites:
+        raise FedveilError("evaluation.sigma: real sites count on records of their own; a simulation has none to ask")
     training = runtime(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files.create()
@@ -224,7 +226,8 @@ def _train_rounds(
         state = closed.state
         event = _event(closed)
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
-            event |= round_figures(prepared, runtime.evaluate(state), personal)
+            evaluation = runtime.evaluate(state)
+            event |= round_figures(prepared, evaluation, personal) if evaluation.measured else {}
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
@@ -240,7 +243,9 @@ def _train_rounds(
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
     evaluation = runtime.evaluate(state)
     measured, scores = round_figures(prepared, evaluation, personal), final_scores(prepared, evaluation)
-    if has_diverged(measured["loss"], prepared.job.objective):
+    if not evaluation.measured:
+        reporter.note("no site has measured the last model, so it is not known how good it is")
+    elif has_diverged(measured["loss"], prepared.job.objective):
         reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
     elif (useless := useless_text(scores)) is not None:
         reporter.note(useless)
@@ -310,7 +315,7 @@ def _finish(
         accuracy=measured.get("accuracy"),
         loss=measured["loss"],
         scores=scores,
-        diverged=has_diverged(measured["loss"], prepared.job.objective),
+        diverged=scores.overall.records > 0 and has_diverged(measured["loss"], prepared.job.objective),
         **{name: measured.get(name) for name in OWN_FIGURES},
         sent_bytes=sum(event.get("upload_bytes", 0) for event in events),
         saved_bytes=sum(event.get("dense_bytes", 0) - event.get("upload_bytes", 0) for event in events),
@@ -347,7 +352,8 @@ def _report(reporter: Reporter, event: Mapping[str, Any], total: int, task: Task
             f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
             " were not finite and counted as zero"
         )
-    loss = f"loss {event.get('loss', event['train_loss']):.4f}"
+    known = event.get("loss", event["train_loss"])  # between measurements, real sites tell nobody
+    loss = "" if known is None else f"loss {known:.4f}"
     reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, task), loss))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedveil.report.model.number_texts import delta_text, epsilon_text
+from fedveil.report.model.number_texts import delta_text, epsilon_text, left_text
 from fedveil.report.model.site_life import AnswerFacts, BudgetFacts, PlanAtSite, SiteLife
 from fedveil.report.model.verdict_sentence import verdict_sentence
 from fedveil.report.page.explained_words import glossary
@@ -118,7 +118,7 @@ def _beside(life: SiteLife) -> list[str]:
         f"Paid: {_counted(len(life.answers), 'answer')}; together ε = {epsilon_text(budget.spent)} of {life.cell}"
         f" at δ = {delta_text(budget.delta)}, counting on nobody else.",
         f"Sent: {_counted(life.sent, 'answer')}{size}. No record, loss, norm or accuracy has left.",
-        f"Left, for ever: ε = {_left_text(budget)} of {budget.allowed:g}.",
+        f"Left, for ever: ε = {left_text(budget.left)} of {budget.allowed:g}.",
     ]
 
 
@@ -152,12 +152,7 @@ def _budgets(life: SiteLife) -> Markup:
 
 
 def _budget_cells(budget: BudgetFacts) -> list[str]:
-    return [delta_text(budget.delta), f"{budget.allowed:g}", epsilon_text(budget.spent), _left_text(budget)]
-
-
-def _left_text(budget: BudgetFacts) -> str:
-    """Rounded down: what is left is never overstated."""
-    return f"{int(budget.left * 1000) / 1000:g}"
+    return [delta_text(budget.delta), f"{budget.allowed:g}", epsilon_text(budget.spent), left_text(budget.left)]
 
 
 def _plans(life: SiteLife) -> Markup:
