@@ -91,7 +91,7 @@ _SMOOTHING = (
 _BASIS = Choice(
     "model.options.basis",
     "scenes",
-    "for any pictures: directions that vary in drawn scenes, and those of drawn strokes for grey ones that look like it",
+    "for any pictures: directions that vary in drawn scenes, and those of drawn strokes for grey ones like them",
 )
 
 
