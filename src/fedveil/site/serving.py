@@ -24,11 +24,11 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
-from fedveil.accounting.alone import PlanBounds, bounds_of
+from fedveil.accounting.lifetime_filter import PaidAnswer
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration
 from fedveil.engine.client import Broadcast
-from fedveil.ledger.lifetime import LifetimeLedger, PaidQuestion
+from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.runtimes.messages import (
     Message,
     MessageUnreadable,
@@ -42,7 +42,8 @@ from fedveil.runtimes.site_network import question_name
 from fedveil.site.home import SiteHome
 from fedveil.site.outbox import Outbox, answer_digest
 from fedveil.site.refusals import RefusalKind, Refused
-from fedveil.site.site_work import PlannedWork, check_spending, sendable
+from fedveil.site.site_work import PlannedWork, sendable
+from fedveil.site.spending import Spending, check_room
 
 KEPT_ANSWERS = 8
 """So many of a plan's last answers stay in the outbox. A coordinator asks again for the round it is in."""
@@ -72,6 +73,7 @@ class SiteServer:
         self._lock = threading.Lock()
         self._outbox = Outbox(home.outbox)
         self._work: dict[str, PlannedWork] = {}
+        self._spending = Spending(home)
         self._ledger: LifetimeLedger | None = None
 
     def __enter__(self) -> Self:
@@ -176,19 +178,8 @@ class SiteServer:
         limit, rounds = work.plan.context.limit, {paid.round for paid in mine}
         if limit is not None and broadcast.round not in rounds and len(rounds) >= limit:
             raise Refused(RefusalKind.WRONG_QUESTION, f"the plan lets a site take part in {limit} rounds")
-        after = self._bounds([*(paid.declared for paid in mine), declared])
-        check_spending(self._home.policy, after, self.others(work.plan.hash))
-
-    def others(self, plan: str) -> list[PlanBounds]:
-        """What all other plans have cost so far."""
-        by_plan: dict[str, list[PaidQuestion]] = {}
-        for paid in self.ledger.paid:
-            by_plan.setdefault(paid.plan, []).append(paid)
-        return [self._bounds([one.declared for one in mine]) for hash, mine in by_plan.items() if hash != plan]
-
-    def _bounds(self, answers: list[tuple[Declaration, ...]]) -> PlanBounds:
-        policy = self._home.policy
-        return bounds_of(answers, len(self._home.records), policy.unit, policy.view)
+        following = PaidAnswer(work.plan.hash, work.planned, self._spending.own(declared))
+        check_room(self._home.policy, self._spending.answers(self.ledger), following)
 
     def _forget_older(self, plan: str) -> None:
         answered = [paid for paid in self.ledger.paid if paid.plan == plan and paid.answer is not None]

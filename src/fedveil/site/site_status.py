@@ -16,10 +16,10 @@ from fedveil.ledger.anchor import LedgerSummary, anchor_path
 from fedveil.ledger.ledger_errors import LedgerBusy, LedgerUnusable
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.report.model.number_texts import epsilon_text
-from fedveil.site.approval import spent_by_plan, spent_for_ever
 from fedveil.site.home import SiteHome
 from fedveil.site.policy import SitePolicy
 from fedveil.site.site_work import left_of
+from fedveil.site.spending import Spending
 
 COPIES, PAUSE = 10, 0.05
 """How often a ledger that is being written is copied, and the seconds in between."""
@@ -66,7 +66,7 @@ class SiteStatus:
 def site_status(home: SiteHome) -> SiteStatus:
     """How things stand, also while the site is serving."""
     with _readable_ledger(home) as ledger:
-        spent = spent_by_plan(home, ledger)
+        spending = Spending(home)
         plans = []
         for hash, name in ledger.approved.items():
             mine = [paid for paid in ledger.paid if paid.plan == hash]
@@ -80,10 +80,10 @@ def site_status(home: SiteHome) -> SiteStatus:
                     answered=answered,
                     last_round=None if last is None else last.round,
                     last_time=None if last is None else last.time,
-                    spent=spent[hash],
+                    spent=spending.of_plan(ledger, hash),
                 )
             )
-        total, summary = spent_for_ever(home, ledger), ledger.summary
+        total, summary = spending.for_ever(ledger), ledger.summary
     return SiteStatus(home.name, len(home.records), home.policy, tuple(plans), total, summary, _last_problem(home))
 
 
@@ -100,7 +100,7 @@ def status_lines(status: SiteStatus) -> list[str]:
     left = left_of(policy.lifetime.epsilon, status.spent)
     lines.append(
         f"  for ever: ε = {epsilon_text(status.spent)} of {policy.lifetime.epsilon:g} at δ ="
-        f" {policy.lifetime.delta:g}; {left:.4g} left"
+        f" {policy.lifetime.delta:g}; {left:.4g} left; plans that were begun count whole"
     )
     lines += [f"  {status.ledger}"]
     lines += [f"  last problem: {status.last_problem}"] if status.last_problem else []
