@@ -70,13 +70,20 @@ def bounds_of(answers: Answered, records: int, unit: Unit, view: View) -> PlanBo
 
 def table_alone(context: Context, client: int) -> Table:
     """The guarantee table of one client that takes part in every round it may be asked for, counting on nobody."""
-    method, records = context.method, context.population.records[client]
-    declared = tuple(
-        (Round(round.declarations, Everyone()), times) for round, times in context.rounds(range(method.rounds), records)
-    )
-    taken = declared if context.limit is None else costliest(declared, context.limit)
-    exposure = Exposure(records, taken, taken, frozenset(method.mechanisms))
+    return answered_table(context, client, planned_answers(context, client))
+
+
+def answered_table(context: Context, client: int, answers: Answered) -> Table:
+    """The table of one client that has given these answers, counting on nobody."""
+    counted = _counted(answers)
+    exposure = Exposure(context.population.records[client], counted, counted, frozenset(context.method.mechanisms))
     return Table(context, ALONE, (exposure,), (0,), alone_caveats(context))
+
+
+def own_table(table: Table, client: int) -> Table:
+    """What a table says of one client, without what it counts on others for."""
+    rounds = table.exposures[table.exposure_of[client]].took_part
+    return answered_table(table.context, client, [round.declarations for round, times in rounds for _ in range(times)])
 
 
 def planned_answers(context: Context, client: int) -> list[tuple[Declaration, ...]]:
