@@ -14,18 +14,11 @@ from reference_accountant import Law, Values, gaussian_epsilon_of, law_of_pair, 
 
 from fedveil.accounting.alone import PlanBounds
 from fedveil.accounting.budget import largest
-from fedveil.accounting.compose import (
-    Composition,
-    Term,
-    certify,
-    composed_pld,
-    composition,
-    gaussian_delta,
-    total_steps,
-)
+from fedveil.accounting.compose import Composition, Term, certify, composed_pld, composition, total_steps
 from fedveil.accounting.context import Budget
 from fedveil.accounting.dominating_gaussian import dominating_mean
 from fedveil.accounting.events import Step
+from fedveil.accounting.gaussian_privacy import gaussian_delta
 from fedveil.accounting.lifetime_filter import (
     COVERING_SHARE,
     PaidAnswer,

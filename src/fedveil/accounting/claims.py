@@ -11,8 +11,8 @@ import numpy as np
 from dp_accounting.rdp import rdp_privacy_accountant as rdp
 from scipy.special import ndtr
 
-from fedveil.accounting.compose import gaussian_epsilon
 from fedveil.accounting.context import Context
+from fedveil.accounting.gaussian_privacy import gaussian_epsilon
 from fedveil.accounting.renyi import quiet
 from fedveil.core.checks import check_delta, count, positive
 from fedveil.core.errors import FedveilError
