@@ -16,8 +16,8 @@ $(STAMP): pyproject.toml constraints.txt setup.py src/fedveil/native/kernels.c
 	touch $(STAMP)
 
 demo: install
-	$(BIN)/fedveil data fetch mnist
-	$(BIN)/fedveil run --rounds 40
+	-$(BIN)/fedveil data fetch mnist
+	$(BIN)/fedveil demo
 
 lint: install
 	$(BIN)/ruff check .
@@ -32,8 +32,8 @@ test-all: lint
 	$(BIN)/pytest -m ''
 
 docs: install
-	$(BIN)/mkdocs build --strict
-	@echo "open site/index.html"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open site/index.html; with its search: $(BIN)/mkdocs serve"
 
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
@@ -44,6 +44,8 @@ bench: install
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/presets.py
 	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/memory.py
 
 clean:
 	rm -rf .venv build dist site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

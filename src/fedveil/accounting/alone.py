@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fedveil.accounting.budget import Costs, CostSource
-from fedveil.accounting.compose import Composition, certify
+from fedveil.accounting.compose import Composition, certify, composition
 from fedveil.accounting.context import Context
+from fedveil.accounting.count_rule import is_count
 from fedveil.accounting.exposure import routes
 from fedveil.accounting.participation import Crowd, Exposure, Round, Rounds
 from fedveil.accounting.plan import alone_caveats, costliest
@@ -41,7 +42,14 @@ class PlanBounds:
     reasons: tuple[str, ...] = ()
 
     def by_source(self, source: CostSource) -> Composition | None:
-        return dict(self.bounds).get(source)
+        """By the noise of one place under a relation; None where it bounds nothing."""
+        known = dict(self.bounds)
+        return known.get(source, known.get(("", source[1])))
+
+    def best(self, relation: Relation, delta: float) -> Composition | None:
+        """The smallest bound under a relation; None where there is none."""
+        source = self.best_source(delta, relation)
+        return None if source is None else self.by_source(source)
 
     def best_source(self, delta: float, relation: Relation | None = None) -> CostSource | None:
         """That of the smallest ε at δ, under a relation if one is given; None where there is none."""
@@ -55,17 +63,30 @@ class PlanBounds:
 
 
 def bounds_of(answers: Answered, records: int, unit: Unit, view: View) -> PlanBounds:
-    """What some answers of one plan show of a client of `records` records."""
+    """What some answers of one plan show of a client of `records` records.
+
+    A bound that was read off norms without noise bounds nothing here: nobody is asked whether that is accepted.
+    Measurements alone are bounded under every relation, whatever place a training has its noise at.
+    """
     counted = _counted(answers)
-    places = sorted({declaration.place for round, _ in counted for declaration in round.declarations})
-    every = routes(Exposure(records, counted, counted), ALONE, unit, view, copies=1)
+    if not counted:
+        return PlanBounds(tuple((("", relation), ()) for relation in Relation))
+    training = [round for round, _ in counted if not is_count(round.declarations)]
+    places = sorted({declaration.place for round in training for declaration in round.declarations})
+    every = routes(Exposure(records, counted, counted), ALONE, unit, view, copies=1, strict=True)
     bounds, reasons = [], []
-    for place, route in zip(places or [""], every, strict=True):
+    for place, route in zip(places or [""] * len(every), every, strict=True):
         if isinstance(route, Unprotected):
             reasons.append(route.reason)
         else:
             bounds.append(((place, route.relation), route.parts))
     return PlanBounds(tuple(bounds), tuple(reasons))
+
+
+def spent_over(plans: Sequence[PlanBounds], delta: float) -> float:
+    """ε at δ of all the plans together, as if all had been fixed beforehand; ∞ where they do not add up."""
+    total = best_total(plans, delta)
+    return math.inf if total is None else certify(total[1], delta).epsilon
 
 
 def table_alone(context: Context, client: int) -> Table:
@@ -94,5 +115,18 @@ def planned_answers(context: Context, client: int) -> list[tuple[Declaration, ..
     return [round.declarations for round, times in taken for _ in range(times)]
 
 
+def best_total(plans: Sequence[PlanBounds], delta: float) -> tuple[Relation, Composition] | None:
+    """What all the plans together show, under the relation with the least ε at δ; None where there is none."""
+    every = [(relation, _total(plans, relation, delta)) for relation in Relation]
+    known = [(relation, parts) for relation, parts in every if parts is not None]
+    return min(known, key=lambda one: certify(one[1], delta).epsilon, default=None)
+
+
 def _counted(answers: Answered) -> Rounds:
     return tuple((Round(declared, Everyone()), times) for declared, times in Counter(answers).items())
+
+
+def _total(plans: Sequence[PlanBounds], relation: Relation, delta: float) -> Composition | None:
+    parts = [plan.best(relation, delta) for plan in plans]
+    known = [one for one in parts if one is not None]
+    return composition(*(term for one in known for term in one)) if len(known) == len(parts) else None

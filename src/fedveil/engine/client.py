@@ -77,6 +77,12 @@ class Upload:
     own_score: float | None = None  # the uploaded model's on the client's own test set, where it has one (`Evaluation`)
     observations: tuple[Observation, ...] = ()
 
+    def at_host(self) -> Upload:
+        """The same in the memory of the host, wherever it was computed."""
+        cells, report = (None if part is None else part.cpu() for part in (self.cells, self.report))
+        seen = tuple(replace(one, start=one.start.cpu(), tensors=one.tensors.cpu()) for one in self.observations)
+        return replace(self, update=self.update.cpu(), cells=cells, report=report, observations=seen)
+
 
 @torch.no_grad()
 def local_work(
@@ -204,8 +210,9 @@ def local_steps(
     """
     count = len(start)
     parameters, state = start, local.optimiser.initial(start)
-    losses, rejected = torch.zeros(count), torch.zeros(count, dtype=torch.int64)
-    norms = torch.zeros(count, layers)
+    device = start.device
+    losses, rejected = torch.zeros(count, device=device), torch.zeros(count, dtype=torch.int64, device=device)
+    norms = torch.zeros(count, layers, device=device)
     for step in range(steps):
         step_sums = sums(step, parameters)
         losses += step_sums.losses.detach()

@@ -10,19 +10,23 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.norms import lengths
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
-from fedveil.engine.gradients import Batch, Factors, Rows, Sums
+from fedveil.core.torch_warnings import without_torch_warnings
+from fedveil.engine.gradients import Batch, Factors, Rows, Sums, client_part
+from fedveil.engine.whole_batches import WholeBatches
 
 
 class General:
     """Works for any module with no state of its own; slower than `Fused` for the layers that one knows."""
 
-    def __init__(self, model: nn.Module, objective: Objective = CROSS_ENTROPY) -> None:
+    def __init__(self, model: nn.Module, objective: Objective = CROSS_ENTROPY, because: str = "") -> None:
         self.layout = Layout.of(model)
+        self.because = because  # of what the layered path could not take it
         self._objective = objective
         self._model = model.train()
         self._rest = {name: p.detach() for name, p in model.named_parameters() if not p.requires_grad}
         self._rest.update({name: b.detach() for name, b in model.named_buffers()})
         self.random = has_random_layers(model)
+        self._whole = WholeBatches(model, self.layout, objective, self.random)
         one_example = grad_and_value(self._loss)
         self._vectorised = vmap(vmap(one_example, in_dims=(None, 0, 0), randomness="different"), randomness="different")
 
@@ -36,7 +40,24 @@ class General:
         return finite_rows(rows, losses, batch.weights, self.layout)
 
     def sums(self, parameters: Tensor, batch: Batch, factors: Factors | None) -> Sums:
+        if factors is None and not torch.is_grad_enabled():  # an attack differentiates through the rows
+            plain = self._plain_sums(parameters, batch)
+            if plain is not None:
+                return plain
         return sum_rows(self.rows(parameters, batch), factors, self.layout)
+
+    def _plain_sums(self, parameters: Tensor, batch: Batch) -> Sums | None:
+        """Without a gradient for every example; clients with anything that is not finite are computed by rows."""
+        made = self._whole.sums(parameters, batch)
+        if made is None:
+            return None
+        total, losses = made
+        rejected = torch.zeros(len(total), dtype=torch.int64)
+        doubtful = ~torch.isfinite(torch.linalg.vector_norm(total, dim=-1) + losses)
+        for k in doubtful.nonzero().flatten().tolist():
+            exact = sum_rows(self.rows(parameters[k : k + 1], client_part(batch, slice(k, k + 1))), None, self.layout)
+            total[k], losses[k], rejected[k] = exact.total[0], exact.losses[0], exact.rejected[0]
+        return Sums(total, losses, None, rejected)
 
     def _gradients(self, parameters: Tensor, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
         if not self.random:
@@ -54,7 +75,8 @@ class General:
 
     def _call(self, parameters: Tensor, inputs: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         try:
-            gradients, losses = self._vectorised(self.layout.split(parameters), inputs, labels)
+            with without_torch_warnings():
+                gradients, losses = self._vectorised(self.layout.split(parameters), inputs, labels)
         except RuntimeError as error:
             if "vmap" in str(error):
                 reason = str(error).splitlines()[0]
@@ -85,7 +107,7 @@ def finite_rows(rows: Tensor, losses: Tensor, weights: Tensor, layout: Layout) -
     finite = torch.isfinite(norms).all(dim=-1) & torch.isfinite(losses)
     present = weights > 0
     keep = finite & present
-    zero = torch.zeros((), dtype=rows.dtype)
+    zero = rows.new_zeros(())
     return Rows(
         rows=torch.where(keep.unsqueeze(-1), rows, zero),
         losses=torch.where(keep, losses, zero),

@@ -1,10 +1,11 @@
 """The seam between "what a client does" and "how gradients of many clients are computed".
 
 A client's work needs one thing from a model: the sum over a batch of its per-example gradients, each scaled by
-a clipping factor that depends on that example's own gradient norms. Three implementations give it: `plain`
-(one example after another, the reference), `general` (any module, vectorised by `torch.func`) and `fused`
-(hand-batched layers). They agree to rounding; `choose` in `batched.py` picks one. Attacks have a fourth, which can be
-differentiated (`attacks/inversion/differentiable.py`).
+a clipping factor that depends on that example's own gradient norms. Four implementations give it: `plain`
+(one example after another, the reference), `general` (any module, vectorised by `torch.func`), `layered` (any module,
+with the parts that hold parameters computed for many clients at once) and `fused` (hand-batched rows of layers). They
+agree to rounding; `choose` in `batched.py` picks one. Attacks have a fifth, which can be differentiated
+(`attacks/inversion/differentiable.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ class Batch:
     labels: Tensor  # [K, B], int64 classes or float32 numbers
     weights: Tensor  # [K, B], float32
     seeds: tuple[int, ...] | None = None  # one per client, for networks with random layers (dropout)
+
+
+def client_part(batch: Batch, clients: slice) -> Batch:
+    """The slots of some of the clients."""
+    seeds = None if batch.seeds is None else batch.seeds[clients]
+    return Batch(batch.inputs[clients], batch.labels[clients], batch.weights[clients], seeds)
 
 
 @dataclass(frozen=True)

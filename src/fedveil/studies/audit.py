@@ -31,8 +31,10 @@ from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepared_for
 from fedveil.runtimes.local import on_this_machine
+from fedveil.studies.attack_progress import Progress, nobody_watches
 from fedveil.studies.audit_checks import all_checks, samples_of
 from fedveil.studies.audit_pair import TrialPair
+from fedveil.studies.audit_progress import watched_runtime
 from fedveil.studies.audit_result import Audit
 from fedveil.studies.audit_training import Trial
 
@@ -60,6 +62,7 @@ def audit(
     dataset: Dataset | None = None,
     keep: bool = True,
     runtime: MakeRuntime | None = None,
+    progress: Progress = nobody_watches,
 ) -> Audit:
     """Run the first `rounds` rounds (two) of a spec with canaries, and bound ε from below by what the view lets guess.
 
@@ -81,7 +84,7 @@ def audit(
         if value not in tuple(choices):
             raise ArgumentError(name, f"must be {' or '.join(choices)}, not {value!r}")
     unit, view = Unit(unit), View(view)
-    make_runtime = runtime or on_this_machine(workers)
+    make_runtime = watched_runtime(runtime or on_this_machine(workers), progress)
     check_confidence(confidence)
     settings = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
     run = run_of(source, overrides)
