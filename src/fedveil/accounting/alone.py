@@ -101,7 +101,7 @@ def answered_table(context: Context, client: int, answers: Answered) -> Table:
     return Table(context, ALONE, (exposure,), (0,), alone_caveats(context))
 
 
-def own_table(table: Table, client: int) -> Table:
+def table_of_one(table: Table, client: int) -> Table:
     """What a table says of one client, without what it counts on others for."""
     rounds = table.exposures[table.exposure_of[client]].took_part
     return answered_table(table.context, client, [round.declarations for round, times in rounds for _ in range(times)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fedveil.accounting.alone import own_table
+from fedveil.accounting.alone import table_of_one
 from fedveil.accounting.compose import describe
 from fedveil.accounting.table import Table, like
 from fedveil.certificate.bound_figures import figures_of, risk_figures
@@ -99,7 +99,7 @@ def certified_sites(table: Table, *, alone: bool = False) -> tuple[CertifiedSite
     if not population.names or population.clients > (MOST_ENTRIES - 1 if alone else MOST_SITES):
         return ()
     return tuple(
-        CertifiedSite(name, population.records[client], site_bounds(own_table(table, client)))
+        CertifiedSite(name, population.records[client], site_bounds(table_of_one(table, client)))
         if alone
         else CertifiedSite(name, population.records[client], site_bounds(table, client))
         for client, name in enumerate(population.names)
