@@ -15,7 +15,7 @@ from enum import StrEnum
 from fedveil.certificate.stated_bounds import CertifiedCell, CertifiedSite
 from fedveil.certificate.stated_facts import (
     CertifiedEvidence,
-    FederationFacts,
+    PlanFacts,
     RandomnessFacts,
     RunDigests,
     Software,
@@ -78,7 +78,7 @@ class Certificate:
     verdict: str
     cells: tuple[CertifiedCell, ...]
     sites: tuple[CertifiedSite, ...]
-    federation: FederationFacts | None
+    federation: PlanFacts | None
     training: TrainingFacts
     digests: RunDigests
     trust: tuple[str, ...]

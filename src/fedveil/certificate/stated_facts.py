@@ -109,7 +109,7 @@ class Software:
 
 
 @dataclass(frozen=True)
-class FederationFacts:
+class PlanFacts:
     """The plan that real sites agreed to, by its hash, whose questions they answered, and what that rests on.
 
     Every site has bounds of its own in the certificate, which count on nobody else, and signs for them.
@@ -136,7 +136,7 @@ FEDERATION_CAVEATS = (CaveatKind.STATEMENTS, CaveatKind.QUORUM, CaveatKind.DEADL
 """What is true of every federation, and must not be left out."""
 
 
-def federation_facts(plan: str, *, name: str, coordinator: str, quorum: int | None, deadline: float) -> FederationFacts:
+def federation_facts(plan: str, *, name: str, coordinator: str, quorum: int | None, deadline: float) -> PlanFacts:
     """With the caveats in words."""
     least = "every site that is drawn must answer" if quorum is None else f"a round needs {quorum} answers"
     texts = {
@@ -147,4 +147,4 @@ def federation_facts(plan: str, *, name: str, coordinator: str, quorum: int | No
         " coordinator, is covered by no noise, and must not depend on records",
     }
     remarks = tuple(Remark(kind, texts[kind]) for kind in FEDERATION_CAVEATS)
-    return FederationFacts(plan, name, coordinator, quorum, deadline, remarks)
+    return PlanFacts(plan, name, coordinator, quorum, deadline, remarks)

@@ -10,7 +10,7 @@ import click
 from fedveil.cli.options import json_option, out_option, print_json
 
 if TYPE_CHECKING:
-    from fedveil.certificate.stated_facts import FederationFacts
+    from fedveil.certificate.stated_facts import PlanFacts
     from fedveil.certificate.verify import Verification
     from fedveil.core.signing import PublicKey
     from fedveil.federation.coordinator_home import CoordinatorHome
@@ -60,7 +60,7 @@ def _site_keys_of(home: CoordinatorHome) -> dict[str, PublicKey]:
     return keys_of_sites(home)
 
 
-def _facts_of(home: CoordinatorHome) -> FederationFacts:
+def _facts_of(home: CoordinatorHome) -> PlanFacts:
     from fedveil.config.plan_facts import facts_of_plan
 
     return facts_of_plan(home.plan)

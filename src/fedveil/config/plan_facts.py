@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fedveil.certificate.stated_facts import FederationFacts, federation_facts
+from fedveil.certificate.stated_facts import PlanFacts, federation_facts
 from fedveil.config.federation_plan import FederationPlan
 
 
-def facts_of_plan(plan: FederationPlan) -> FederationFacts:
+def facts_of_plan(plan: FederationPlan) -> PlanFacts:
     return federation_facts(
         plan.hash,
         name=plan.name,

@@ -18,7 +18,7 @@ from fedveil.certificate.stated_facts import (
     CertifiedAttack,
     CertifiedAudit,
     CertifiedEvidence,
-    FederationFacts,
+    PlanFacts,
     RandomnessFacts,
     RandomnessSource,
     Software,
@@ -63,7 +63,7 @@ def certify_run(
     justification: str = "",
     days: int = DEFAULT_DAYS,
     sites: Mapping[str, PublicKey] | None = None,
-    federation: FederationFacts | None = None,
+    federation: PlanFacts | None = None,
     release: bool = False,
 ) -> WrittenCertificate:
     """Write a signed certificate of a run, `RUN/certificate.json` unless `out` says otherwise.
@@ -99,7 +99,7 @@ def unsigned_certificate(
     release: bool,
     justification: str = "",
     days: int = DEFAULT_DAYS,
-    federation: FederationFacts | None = None,
+    federation: PlanFacts | None = None,
     signatories: Sequence[Signatory] = (NOBODY,),
 ) -> Certificate:
     """All that follows from the run itself; nobody stands for it yet."""
