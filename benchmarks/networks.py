@@ -32,7 +32,7 @@ from network_workloads import NETWORKS, NetworkWorkload
 from peers import opacus_per_layer, plain_sgd
 
 HERE = Path(__file__).parent
-CLIENTS, STEPS, PEER_STEPS = 16, 4, 10
+CLIENTS, STEPS, PEER_STEPS = 16, 2, 5
 
 
 def ours(workload: NetworkWorkload, private: bool) -> Callable[[], float]:
