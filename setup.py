@@ -10,6 +10,13 @@ setup(
             extra_compile_args=["-O3", "-ffp-contract=off"],
             py_limited_api=True,
             optional=True,
-        )
+        ),
+        Extension(
+            "fedveil.native.layer_kernels",
+            ["src/fedveil/native/layer_kernels.c"],
+            extra_compile_args=["-O3", "-ffp-contract=off"],
+            py_limited_api=True,
+            optional=True,
+        ),
     ]
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from fedveil.config.spec import Spec, resolve
     from fedveil.core.errors import FedveilError
     from fedveil.core.tasks import Classification, Regression
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 # place among others. The library looks at this when it first multiplies; measured, it costs no time.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
-__version__ = version("fedveil")
 __all__ = [
     "Classification",
     "Dataset",
@@ -71,6 +70,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     """Names are fetched when they are used: PyTorch takes longer to load than most commands take to answer."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("fedveil")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'fedveil' has no attribute {name!r}")
     return getattr(import_module(f"fedveil.{_HOME_OF[name]}"), name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import Unit
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip
@@ -202,5 +203,6 @@ ZOO: dict[str, Entry] = {
 def named(name: str) -> Method:
     """The method of that name."""
     if name not in ZOO:
-        raise FedveilError(f"method: there is no method {name!r}; there are {', '.join(ZOO)}")
+        near = did_you_mean(name, ZOO) or f"; there are {', '.join(ZOO)}"
+        raise FedveilError(f"method: there is no method {name!r}{near}")
     return ZOO[name].method

@@ -55,7 +55,7 @@ def test_run_ends_with_the_accuracy_the_directory_and_what_to_do_next(call: Any)
     assert "accuracy" in out
     assert "run: right here" in out
     assert "not private: seeded" in out
-    assert "next: fedveil account 'right here', " in out
+    assert "next: fedveil report 'right here'" in out
 
 
 def test_resuming_a_finished_run_says_so_and_nothing_is_told_without_its_ledger(call: Any) -> None:
@@ -63,7 +63,8 @@ def test_resuming_a_finished_run_says_so_and_nothing_is_told_without_its_ledger(
     code, out, err = call("resume", "done")
     assert code == 0
     assert "finished already" in err
-    assert "record × server" in " ".join(out.split())
+    assert "record × client, server" in out
+    assert "NOT private: seeded. record-level, against the server: ε = " in out
     Path("done/ledger.sqlite").unlink()
     code, out, err = call("resume", "done")
     assert code == 2
@@ -74,7 +75,7 @@ def test_resuming_a_finished_run_says_so_and_nothing_is_told_without_its_ledger(
 def test_methods_lists_the_zoo(call: Any) -> None:
     code, out, _ = call("methods", "--json")
     assert code == 0
-    assert {"fedsgd", "fedavg", "fed-cdp", "fed-cdp-decay"} <= {entry["name"] for entry in json.loads(out)}
+    assert {"fedsgd", "fedavg", "fed-cdp", "fed-cdp-decay"} <= {entry["name"] for entry in json.loads(out)["methods"]}
     assert "fed-cdp-decay" in call("methods")[1]
 
 
@@ -174,7 +175,7 @@ def test_calibrate_says_what_spoils_its_number(call: Any) -> None:
     target = ["--epsilon", "1", "--unit", "client", "--view", "released", "--set", "data.name=cancer"]
     code, out, err = call("calibrate", "geyer", *target)
     assert code == 0, err
-    assert "NOT private as it stands: the clipping bound is read" in out
+    assert "NOT private as it stands: the clipping bound is read" in " ".join(out.split())
 
 
 MISTAKES: list[tuple[list[str], str]] = [

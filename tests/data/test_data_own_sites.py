@@ -330,3 +330,10 @@ def test_pictures_that_are_none_are_named(tmp_path: Path) -> None:
     Image.new("RGB", (7, 7)).save(folder / "cat" / "broken.png")
     with pytest.raises(FedveilError, match=r"broken.png is 7×7, and .*0.png is 3×4; say to which height and width"):
         from_sites({"north": folder})
+
+
+def test_arrays_that_can_not_be_written_to_are_copied() -> None:
+    inputs = np.zeros((4, 2), dtype=np.float32)
+    inputs.setflags(write=False)  # as those of a DataFrame, or of a file that is mapped
+    made = from_sites({"a": (inputs, [0, 1, 0, 1]), "b": (inputs, [1, 0, 1, 0])}, classes=[0, 1])
+    assert len(made.train) + len(made.validation) == 8

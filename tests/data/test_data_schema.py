@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import Openness
 from fedveil.core.tasks import Classification, Regression
+from fedveil.data.encoded_table import read_table
 from fedveil.data.schema import CategoryColumn, Column, FlagColumn, NumberColumn, Schema
 from fedveil.data.schema_file import parse_schema, read_schema, schema_digest, schema_toml
 
@@ -212,3 +214,37 @@ def test_a_file_that_is_not_there_or_not_text_is_said_in_one_line(tmp_path: obje
 def test_whatever_stands_in_a_schema_file_it_is_read_or_refused_in_words(text: str) -> None:
     with suppress(FedveilError):
         parse_schema(text, "schema.toml")
+
+
+def test_a_reference_has_no_feature_and_amounts_begin_at_zero(tmp_path: Path) -> None:
+    schema = parse_schema(
+        """
+        target = "sick"
+        columns.pain = { type = "category", categories = ["none", "mild", "strong"], reference = "none" }
+        columns.gain = { type = "number", low = 0, high = 99, scale = "amount", outside = "clip", reach = 2 }
+        columns.age = { type = "number", low = 40, high = 60, outside = "clip", reach = 3, missing = "zero" }
+        columns.sick = { type = "flag" }
+        """,
+        "s",
+    )
+    assert schema.features == ("pain = mild", "pain = strong", "gain", "age")
+    path = tmp_path / "rows.csv"
+    path.write_text("pain,gain,age,sick\nnone,0,50,0\nmild,99,70,1\nstrong,1e30,1e30,1\nnone,-5,,0\n")
+    expected = [[0, 0, 0, 0], [1, 0, 1, 2], [0, 1, 2, 3], [0, 0, 0, 0]]
+    assert read_table(path, schema).inputs.tolist() == expected
+    assert parse_schema(schema_toml(schema), "s") == schema
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ('columns.a = { type = "number", low = 0, high = 1, reach = 2 }', "a.reach: is for outside = 'clip'"),
+        ('columns.a = { type = "number", low = 0, high = 1, outside = "clip", reach = 0.5 }', "a.reach: must be"),
+        ('columns.a = { type = "number", low = 1, high = 2, scale = "amount" }', "a.low: must be 0 with scale"),
+        ('columns.a = { type = "category", categories = ["x", "y"], reference = "z" }', "a.reference: must be one of"),
+        ('columns.a = { type = "flag" }\ncolumns.t.missing = "zero"', "columns.t.missing: must be 'error' or 'drop'"),
+    ],
+)
+def test_what_makes_no_sense_with_a_reach_or_a_reference_is_refused(line: str, complaint: str) -> None:
+    with pytest.raises(FedveilError, match=complaint):
+        parse_schema(f'target = "t"\n{line}\ncolumns.t.type = "flag"\n', "s")

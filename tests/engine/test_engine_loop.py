@@ -16,7 +16,7 @@ from fedveil.engine.client import Broadcast, Statistics, Upload
 from fedveil.engine.loop import rounds
 from fedveil.engine.personal_models import Starts
 from fedveil.engine.receipts import ReceiptMismatch
-from fedveil.engine.server import ServerState, initial_state
+from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.method import Method
 from fedveil.parts.cohorts import FixedSize
 from fedveil.parts.stopping import Stop

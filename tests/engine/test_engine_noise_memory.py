@@ -13,6 +13,7 @@ from torch import Tensor
 from fedveil.core.streams import Streams
 from fedveil.core.types import Sampling
 from fedveil.data.dataset import Examples
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.parts.batches import WithoutReplacement
@@ -148,7 +149,7 @@ def test_so_few_records_that_batches_return_by_chance_are_confirmed() -> None:
 def test_a_client_that_holds_one_record_many_times_is_confirmed() -> None:
     """Batches of the same record all the time are different draws of the client's places."""
     examples = Examples(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64))
-    sites = Sites.of(examples, [torch.zeros(20, dtype=torch.int64)] * 2)
+    sites = Sites.of(examples, RowLists.of([torch.zeros(20, dtype=torch.int64)] * 2))
     method = replace(FED_CDP, batch=WithoutReplacement(16), local=LocalTraining(steps=38))
     draws = sites.draw(method, 0, [0, 1], Streams.from_seed(1))
     assert not draws.indices.any()

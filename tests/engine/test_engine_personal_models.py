@@ -19,7 +19,7 @@ from fedveil.engine.client import Statistics, Upload
 from fedveil.engine.job import Job
 from fedveil.engine.loop import rounds
 from fedveil.engine.personal_models import PersonalModels
-from fedveil.engine.server import initial_state
+from fedveil.engine.server_state import initial_state
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
 from fedveil.parts.batches import FullBatch

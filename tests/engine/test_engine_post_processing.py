@@ -14,7 +14,8 @@ from fedveil.engine.client import Statistics, Upload, local_steps
 from fedveil.engine.closing_check import ClosingCheck
 from fedveil.engine.gradients import Sums
 from fedveil.engine.post_processing import agree, sent_as_measured, trained
-from fedveil.engine.server import ServerState, Tally, close_round, initial_state
+from fedveil.engine.server import Tally, close_round
+from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.witness import looked_at
 from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.clip import Clip

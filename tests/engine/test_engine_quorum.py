@@ -12,12 +12,13 @@ from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.core.types import Population, Taps
 from fedveil.data.examples import Examples
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.batched import Evaluation
 from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.loop import BelowQuorum, Closed, rounds
 from fedveil.engine.personal_models import Starts
 from fedveil.engine.receipts import ReceiptMismatch
-from fedveil.engine.server import ServerState, initial_state
+from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
 from fedveil.parts.batches import PoissonBatch
@@ -116,7 +117,7 @@ def test_a_site_alone_draws_what_it_would_draw_among_all() -> None:
         Examples(torch.rand(size, 3, generator=generator), torch.zeros(size, dtype=torch.int64)) for size in (8, 9)
     ]
     whole = Examples(torch.cat([part.inputs for part in parts]), torch.cat([part.labels for part in parts]))
-    together = Sites.of(whole, [torch.arange(8), torch.arange(8, 17)])
+    together = Sites.of(whole, RowLists.of([torch.arange(8), torch.arange(8, 17)]))
     alone = Sites.alone(parts[1], 1)
     method, streams = Method(batch=PoissonBatch(3)), Streams.from_seed(4)
     mine, its = (sites.draw(method, 2, [1], streams) for sites in (alone, together))

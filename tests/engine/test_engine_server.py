@@ -19,15 +19,14 @@ from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.receipts import ReceiptMismatch, check_receipts
 from fedveil.engine.server import (
     CLIPPED_TOGETHER,
-    ServerState,
     Tally,
     close_round,
-    initial_state,
     open_round,
     open_tally,
     sanitise_sum,
     server_mechanism,
 )
+from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.updates import clipped, update_norms
 from fedveil.mechanisms.adaptive import CohortMedian, Histogram, Quantile
 from fedveil.mechanisms.clip import Bound, Clip

@@ -19,7 +19,8 @@ from fedveil.core.streams import Address, Streams
 from fedveil.core.types import Population, Unit
 from fedveil.engine.client import Statistics, Upload
 from fedveil.engine.noise_memory import NoiseMemory
-from fedveil.engine.server import ServerState, initial_state, open_tally, sanitise_sum
+from fedveil.engine.server import open_tally, sanitise_sum
+from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.updates import sanitised
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.gaussian import Gaussian

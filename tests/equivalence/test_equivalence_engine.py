@@ -23,7 +23,7 @@ from fedveil.engine.job import Job
 from fedveil.engine.layered import Layered
 from fedveil.engine.layered.trial import layered
 from fedveil.engine.plain import Plain
-from fedveil.engine.server import initial_state
+from fedveil.engine.server_state import initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.clip import Clip

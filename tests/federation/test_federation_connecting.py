@@ -16,31 +16,18 @@ from safetensors.torch import load_file
 
 pytest.importorskip("nvflare")
 
+from connected_scene import connected_scene, invited
+
 from fedveil.core.errors import FedveilError
 from fedveil.federation.connecting import LOOPBACK, invite
 from fedveil.runs.run import run
-from fedveil.runtimes.child_processes import ChildProcesses, free_port
-from fedveil.runtimes.invitation import Invitation, read_invitation
-from fedveil.site.connection import add_request, check_invitation, connect
+from fedveil.runtimes.child_processes import ChildProcesses
+from fedveil.runtimes.invitation import read_invitation
+from fedveil.site.connection import check_invitation
 
 NO_NOISE: dict[str, Any] = {"seed": 5, "method": "fedavg", "example": "none"}
 SIZES = {"north": 60, "south": 40}
 START = 120.0
-
-
-def invited(scene: Scene) -> dict[str, Invitation]:
-    for home in scene.sites.values():
-        add_request(home)
-    registrations = [home.registration_file for home in scene.sites.values()]
-    paths = invite(scene.coordinator, registrations, LOOPBACK[0], free_port())
-    return {path.stem: read_invitation(path) for path in paths}
-
-
-def connected_scene(root: Path, settings: dict[str, Any], **options: Any) -> Scene:
-    scene = make_scene(root, settings, sizes=SIZES, deadline=START, **options)
-    for name, invitation in invited(scene).items():
-        connect(scene.sites[name], invitation)
-    return scene
 
 
 def serve(processes: ChildProcesses, scene: Scene, name: str) -> None:
@@ -91,7 +78,13 @@ def test_what_is_no_invitation_is_said(tmp_path: Path, damage: bytes) -> None:
 def test_killed_processes_end_in_the_bits_of_a_simulation_that_nobody_killed(tmp_path: Path) -> None:
     """A site is killed in mid-run and comes back, then the coordinator with its NVFlare; every round is paid once."""
     rounds = 12
-    scene = connected_scene(tmp_path, {**NO_NOISE, "stop": {"rounds": rounds}}, allowed=policy(rehearsal=True))
+    scene = connected_scene(
+        tmp_path,
+        {**NO_NOISE, "stop": {"rounds": rounds}},
+        sizes=SIZES,
+        deadline=START,
+        allowed=policy(rehearsal=True),
+    )
 
     def answered() -> int:
         return len([contact for contact in scene.coordinator.contacts() if contact.round is not None])

@@ -115,7 +115,7 @@ def test_a_site_without_an_outbox_and_without_noting_answers_is_caught(
 ) -> None:
     """A control: the checks above see what goes wrong at a site that forgets what it sent."""
     monkeypatch.setattr(Outbox, "get", lambda self, paid: None)
-    monkeypatch.setattr(LifetimeLedger, "answered", lambda self, paid, digest: None)
+    monkeypatch.setattr(LifetimeLedger, "answered", lambda *arguments: None)
     scene, deaths = make_scene(tmp_path, {"stop": {"rounds": 3}}), Deaths(12, seed=1)
     trained(scene, deaths)
     wrong = released_wrongly(scene, deaths)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from federation_scene import make_scene
+
+from fedveil.config.federation_plan import MIXES_UPLOADS
+from fedveil.data.schema_file import read_schema
 from fedveil.federation.federable import federable_rows, federable_table
+from fedveil.federation.planning import plan_of, read_validation
+from fedveil.parts.personal import Attention
 from fedveil.zoo import ZOO
 
 PAGE = Path(__file__).parents[2] / "docs" / "federation.md"
@@ -17,10 +25,33 @@ def test_the_page_has_the_table_of_the_methods_as_they_are() -> None:
 def test_every_method_has_a_row() -> None:
     rows = {name: (can, asks) for name, can, asks in federable_rows()}
     assert rows.keys() == ZOO.keys()
-    assert rows["prifedsync"][0].startswith("no")
+    assert rows["prifedsync"][0] == "yes; each site's own model stays there"
     assert "refused" in rows["fed-sdp"][1]
     assert "server" in rows["fed-cdp"][1]
     assert "rehearsal" in rows["fedavg"][1]
+
+
+@pytest.mark.parametrize("name", ["prifedsync", "fed-sdp-client"])
+def test_a_preset_of_the_table_becomes_a_plan(tmp_path: Path, name: str) -> None:
+    scene = make_scene(tmp_path, agreed=False)
+    schema = read_schema(tmp_path / "schema.toml")
+    plan = plan_of(
+        {"method": name, "model": {"name": "mlp"}},
+        name=name,
+        sites=[home.registration for home in scene.sites.values()],
+        schema=schema,
+        validation=read_validation(tmp_path / "public.csv", schema),
+        deadline=1.0,
+        key=scene.key,
+    )
+    assert (plan.spec.base, plan.spec.data.test) == (name, 0)
+
+
+def test_a_method_that_mixes_single_uploads_is_refused_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixing = replace(ZOO["prifedsync"], method=replace(ZOO["prifedsync"].method, personal=Attention()))
+    monkeypatch.setitem(ZOO, "prifedsync", mixing)
+    rows = {row[0]: row for row in federable_rows()}
+    assert rows["prifedsync"][1:] == (f"no: {MIXES_UPLOADS}", "–")
 
 
 def test_noise_on_rows_is_offered_only_where_the_method_takes_it() -> None:

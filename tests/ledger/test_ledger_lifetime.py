@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     with LifetimeLedger(path) as ledger:
         ledger.begin(PINS)
         ledger.approve("plan", "study")
-        ledger.answered(ledger.charge("plan", "q0", 0, DECLARED), "digest")
+        ledger.answered(ledger.charge("plan", "q0", 0, DECLARED), "digest", 10)
         ledger.charge("plan", "q1", 1, DECLARED)
     return path
 
@@ -51,7 +51,7 @@ def test_a_question_may_be_charged_again_and_the_last_charge_counts(path: Path) 
 
 def test_an_answer_is_written_once(path: Path) -> None:
     with LifetimeLedger(path) as ledger, pytest.raises(FedveilError, match="answered before"):
-        ledger.answered(ledger.paid[0], "other")
+        ledger.answered(ledger.paid[0], "other", 10)
 
 
 def test_nothing_is_charged_for_a_plan_that_was_not_agreed_to(path: Path) -> None:

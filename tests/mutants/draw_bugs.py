@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mutant import Mutant, Patch
-from source_lines import AUDIT, BATCHES, BOTH, COHORTS, RECEIPTS, SERVER, SITES, STREAMS, TESTS
+from source_lines import AUDIT, BATCHES, BOTH, COHORTS, RECEIPTS, SERVER_STATE, SITES, STREAMS, TESTS
 
 _POISSON = "joined = generator.random((steps, records)) < self.size / records"
 _COHORT = "streams.generator(Purpose.COHORT, Address(round))"
@@ -61,7 +61,7 @@ DRAW_BUGS = [
     Mutant(
         name="the same cohort always",
         bug="the cohort of the first round takes part in all of them",
-        patches=(Patch(SERVER, _COHORT, _COHORT.replace("(round)", "()")),),
+        patches=(Patch(SERVER_STATE, _COHORT, _COHORT.replace("(round)", "()")),),
         scene="many rounds",
         audit="server",
         caught_by=BOTH,
@@ -77,7 +77,7 @@ DRAW_BUGS = [
     Mutant(
         name="two cohorts in turn",
         bug="two cohorts take part in turn",
-        patches=(Patch(SERVER, _COHORT, _COHORT.replace("(round)", "(round % 2)")),),
+        patches=(Patch(SERVER_STATE, _COHORT, _COHORT.replace("(round)", "(round % 2)")),),
         scene="many rounds",
         audit="server",
         caught_by=RECEIPTS,

@@ -11,6 +11,7 @@ import pytest
 from series_follower import Follower
 
 from fedveil.config.spec import resolve
+from fedveil.core.cores import usable_cores
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Relation
 from fedveil.papers import catalogue as known
@@ -21,7 +22,6 @@ from fedveil.papers.reproduce import reproduce
 from fedveil.papers.reproduction import RECORD, Cell, Reproduction, Scale, Setting, Stated, Training
 from fedveil.papers.values import final_accuracy, verified_epsilon
 from fedveil.parts.batches import FullBatch, PoissonBatch
-from fedveil.runtimes.local import usable_cores
 
 COPIED = {"data.name": "cancer", "local.steps": 2, "stop.rounds": 2, "cohort.size": 2, "data.clients": 4}
 COPIED |= {"data.records": 200}

@@ -16,7 +16,7 @@ from fedveil.config.spec import resolve
 from fedveil.core.streams import Streams
 from fedveil.core.types import Charge, Declaration, Receipt
 from fedveil.data.dataset import Dataset
-from fedveil.engine.server import draw_cohort
+from fedveil.engine.server_state import draw_cohort
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.runs.derived_charges import derivation_problem, round_charges

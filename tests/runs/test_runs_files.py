@@ -14,7 +14,7 @@ from torch import nn
 from fedveil.core.digested_tensors import digested
 from fedveil.core.errors import FedveilError
 from fedveil.core.parameters import Layout
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.runs.files import FORMAT, READABLE, RunFiles
 
 NETWORK = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2, bias=False))

@@ -12,6 +12,7 @@ import pytest
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
+from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
 from fedveil.runs.run import resume, run
@@ -116,13 +117,9 @@ def test_a_training_that_diverged_says_so_in_the_run_its_result_and_its_report(
 ) -> None:
     notes: list[str] = []
 
-    class Noting:
-        def begin(self, title: str, rounds: int, done: int) -> None: ...
-
+    class Noting(SilentReporter):
         def note(self, text: str) -> None:
             notes.append(text)
-
-        def round(self, done: int, rounds: int, measured: str) -> None: ...
 
     wild = {**tiny, "local.rate": 1e6, "local.steps": 2}
     result = run("fedavg", wild, out=tmp_path / "run", workers=1, dataset=blobs, reporter=Noting())

@@ -31,7 +31,8 @@ from fedveil.models.registry import build
 from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs import run as run_module
 from fedveil.runs.files import RunFiles
-from fedveil.runs.prepare import prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import prepare
 from fedveil.runs.run import resume, run
 from fedveil.studies.attack import opened
 from fedveil.zoo import ZOO

@@ -19,7 +19,8 @@ from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import context_record, read_context
-from fedveil.runs.prepare import prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import prepare
 from fedveil.runs.run import resume, run
 from fedveil.studies.attack import attack
 from fedveil.studies.audit import audit

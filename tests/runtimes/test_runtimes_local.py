@@ -17,7 +17,7 @@ from fedveil.data.dataset import Examples
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.job import Job
-from fedveil.engine.server import initial_state
+from fedveil.engine.server_state import initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.schedules import Constant
 from fedveil.models.registry import build

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,6 +237,31 @@ def test_a_full_disk_is_a_refusal_and_nothing_is_released_unpaid(
         assert asker.raw() == first
         (paid,) = server.ledger.paid
         assert paid.answer == hashlib.sha256(first).hexdigest()
+
+
+@pytest.mark.parametrize("room", [0, 100, 1000, 2000])
+def test_a_disk_that_is_really_full_is_a_refusal_and_nothing_is_released_unpaid(scene: Scene, room: int) -> None:
+    """The kernel lets no file grow beyond what it has, or only by so many bytes: writes fail wherever they are."""
+    home = scene.sites["north"]
+    with SiteServer(home) as server:
+        asker = Asker(scene, "north", server.answer)
+        asker.ask(round=1)
+        largest = max(path.stat().st_size for path in home.directory.rglob("*") if path.is_file())
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room and largest - 4000 + room, hard))
+        try:
+            full = asker.ask()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        if room == 0:
+            refused(full, RefusalKind.FAILED)
+        first = asker.raw()
+        assert asker.raw() == first
+        paid = [one for one in server.ledger.paid if one.round == 0]
+        assert len(paid) == 1
+        assert paid[0].answer == hashlib.sha256(first).hexdigest()
+    with SiteServer(home) as server:  # and the ledger is whole
+        assert Asker(scene, "north", server.answer).raw() == first
 
 
 # A ledger that was set back

@@ -134,9 +134,14 @@ def test_the_three_lines_of_the_card_load_the_model_into_plain_pytorch(
     ("name", "options", "plain"),
     [
         ("mlp", {"hidden": [8], "activation": "elu"}, True),
+        ("cnn", {}, True),
+        ("fed-cdp-cnn", {}, True),
         ("leakage-cnn", {}, True),
+        ("prifedsync-mnist", {}, True),
+        ("geyer-mlp", {}, True),
         ("linear", {"limit": 0.5}, True),
         ("scattering", {}, False),
+        ("scattering", {"basis": "scenes"}, False),
     ],
 )
 def test_every_network_can_be_loaded_by_three_lines(
@@ -278,14 +283,59 @@ def test_rows_that_the_schema_leaves_out_keep_their_place(tmp_path: Path) -> Non
     assert (tmp_path / "out.csv").read_text().splitlines()[2] == "2,,,"
 
 
-def test_a_run_without_a_schema_says_how_its_model_is_used(tmp_path: Path, finished: Path) -> None:
+def test_a_run_without_a_schema_takes_arrays_of_its_records(tmp_path: Path) -> None:
     bare = replace(dataset(tmp_path, parse_schema(SCHEMA, "s")), schema=None)
     run("fedavg", SHORT, seed=1, out=tmp_path / "bare", workers=1, dataset=bare)
-    with pytest.raises(FedveilError, match=r"not rows of a table with a schema; .* model-card\.md there"):
+    with pytest.raises(FedveilError, match=r"training\.csv: the model takes no rows of a table"):
         predict(tmp_path / "bare", tmp_path / "training.csv")
-    assert load_model(tmp_path / "bare")(torch.zeros(1, 4)).shape == (1, 2)
+    records = bare.validation.inputs
+    expected = load_model(tmp_path / "bare")(records).softmax(dim=1).detach().numpy()
+    np.save(tmp_path / "new.npy", records.numpy().astype(np.float64))
+    for data in (records, records.numpy(), records.tolist(), str(tmp_path / "new.npy")):
+        predictions = predict(tmp_path / "bare", data, out=tmp_path / "out.csv")
+        assert np.allclose(predictions.values, expected, atol=1e-6)
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == "row,class,probability of healthy,probability of sick"
+    assert lines[20].startswith("20,")
+    with pytest.raises(FedveilError, match=r"records have shape \[3\], and the model takes \[4\]"):
+        predict(tmp_path / "bare", records[:, :3])
+    with pytest.raises(FedveilError, match="record 1 holds a value that is not a finite number"):
+        predict(tmp_path / "bare", [[0, 0, 0, 0], [0, float("inf"), 0, 0]])
+    with pytest.raises(FedveilError, match="is empty"):
+        predict(tmp_path / "bare", [])
     with pytest.raises(FedveilError, match="not a run directory"):
         predict(tmp_path, tmp_path / "training.csv")
+
+
+def test_pictures_in_a_folder_are_brought_to_the_size_that_the_model_takes(tmp_path: Path, call: Any) -> None:
+    from PIL import Image
+
+    pictures = torch.zeros(40, 1, 8, 8, dtype=torch.uint8)
+    labels = torch.arange(40) % 2
+    pictures[labels == 1, :, :, 4:] = 255
+    data = from_tensors("sides", (pictures, labels), (pictures, labels), class_names=("dark", "right"))
+    run("fedavg", SHORT | {"data.records": 10}, seed=1, out=tmp_path / "run", workers=1, dataset=data)
+    for name, picture in (("a", pictures[0, 0]), ("b/c", pictures[1, 0])):
+        path = tmp_path / "new" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(picture.numpy()).resize((16, 16), Image.Resampling.NEAREST).convert("RGB").save(path)
+    predictions = predict(tmp_path / "run", tmp_path / "new", out=tmp_path / "out.csv")
+    assert predictions.names == ("a.png", "b/c.png")
+    assert predictions.classes == ["dark", "right"]
+    assert (tmp_path / "out.csv").read_text().splitlines()[2].startswith("b/c.png,right,")
+    expected = load_model(tmp_path / "run")(pictures[:2] / 255).softmax(dim=1).detach().numpy()
+    assert np.allclose(predictions.values, expected, atol=1e-6)
+    assert predict(tmp_path / "run", tmp_path / "new" / "a.png").classes == ["dark"]
+    code, out, err = call("predict", str(tmp_path / "run"), "--data", str(tmp_path / "new"))
+    assert code == 0, err
+    assert "class of 2 records; dark: 1; right: 1" in out
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FedveilError, match="empty: holds no pictures"):
+        predict(tmp_path / "run", tmp_path / "empty")
+    (tmp_path / "new" / "bad.png").write_bytes(b"no picture")
+    with pytest.raises(FedveilError, match=r"bad\.png is not a picture"):
+        predict(tmp_path / "run", tmp_path / "new", out=tmp_path / "none.csv")
+    assert not (tmp_path / "none.csv").exists()
 
 
 OWN_NETWORK = """
@@ -322,7 +372,7 @@ def test_the_command_writes_the_file_and_says_how_many_of_each_class(finished: P
     Path("new.csv").write_text("age,pain\n95,mild\n3,mild\n4,\n")
     code, out, err = call("predict", str(finished), "--data", "new.csv")
     assert code == 0, err
-    assert "disease of 3 rows; healthy: 2; sick: 1" in out
+    assert "disease of 3 records; healthy: 2; sick: 1" in out
     assert Path("predictions.csv").read_text().startswith("row,disease,")
     code, out, _ = call("predict", str(finished), "--data", "new.csv", "--json", "--out", "p.csv")
     assert json.loads(out)["classes"] == {"healthy": 2, "sick": 1}

@@ -130,20 +130,24 @@ def make_scene(
     allowed: SitePolicy | None = None,
     agreed: bool = True,
     deadline: float = 30.0,
+    held_out: int = 0,
 ) -> Scene:
-    """Sites of these sizes and a plan of these settings on top of `SETTINGS`."""
+    """Sites of these sizes and a plan of these settings on top of `SETTINGS`; each holds out so many records more."""
     sizes = sizes or SIZES
     (root / "schema.toml").write_text(SCHEMA)
     write_table(root / "public.csv", 50, seed=99)
     sites = {}
     for number, (name, size) in enumerate(sizes.items()):
         write_table(root / f"{name}.csv", size, seed=number)
+        if held_out:
+            write_table(root / f"{name}-held-out.csv", held_out, seed=100 + number)
         sites[name] = make_site(
             root / "homes" / name,
             name=name,
             data=root / f"{name}.csv",
             schema=root / "schema.toml",
             policy=allowed or policy(),
+            validation=root / f"{name}-held-out.csv" if held_out else None,
         )
     key = SigningKey.generate()
     plan = made_plan(root, sites, settings or {}, name="study", key=key, deadline=deadline)

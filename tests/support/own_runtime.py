@@ -13,7 +13,7 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.job import Job
 from fedveil.engine.loop import MakeRuntime, Runtime
 from fedveil.engine.personal_models import Starts
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 
 
 class OneByOne:

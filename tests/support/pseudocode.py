@@ -22,7 +22,7 @@ from fedveil.data.dataset import Examples
 from fedveil.engine.job import Job
 from fedveil.engine.loop import Closed, rounds
 from fedveil.engine.personal_models import PersonalModels
-from fedveil.engine.server import initial_state
+from fedveil.engine.server_state import initial_state
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.arithmetic import NORM_MARGIN as MARGIN
 from fedveil.mechanisms.noise import STD_CELLS, NoiseSource

@@ -50,12 +50,15 @@ class PlanBounds:
 
 
 def bounds_of(answers: Answered, records: int, unit: Unit, view: View) -> PlanBounds:
-    """What the answers of one plan show of a client of `records` records."""
+    """What the answers of one plan show of a client of `records` records.
+
+    A bound that was read off norms without noise bounds nothing here: nobody is asked whether that is accepted.
+    """
     counted = _counted(answers)
     exposure = Exposure(records, counted, counted)
     if not exposure.took_part:
         return PlanBounds(tuple((relation, ()) for relation in Relation))
-    every = routes(exposure, ALONE, unit, view, copies=1)
+    every = routes(exposure, ALONE, unit, view, copies=1, strict=True)
     return PlanBounds(
         tuple((route.relation, route.parts) for route in every if not isinstance(route, Unprotected)),
         tuple(route.reason for route in every if isinstance(route, Unprotected)),
@@ -64,8 +67,8 @@ def bounds_of(answers: Answered, records: int, unit: Unit, view: View) -> PlanBo
 
 def spent_over(plans: Sequence[PlanBounds], delta: float) -> float:
     """ε at δ of all the plans together; ∞ where one is not bounded, or not under the relation of the others."""
-    every = [_total(plans, relation, delta) for relation in Relation]
-    return min((certify(parts, delta).epsilon for parts in every if parts is not None), default=math.inf)
+    total = best_total(plans, delta)
+    return math.inf if total is None else certify(total[1], delta).epsilon
 
 
 def fits_within(plans: Sequence[PlanBounds], budget: Budget) -> bool:
@@ -91,6 +94,13 @@ def planned_answers(context: Context, client: int) -> list[tuple[Declaration, ..
     declared = context.rounds(range(method.rounds), records)
     taken = declared if context.limit is None else costliest(declared, context.limit)
     return [round.declarations for round, times in taken for _ in range(times)]
+
+
+def best_total(plans: Sequence[PlanBounds], delta: float) -> tuple[Relation, Composition] | None:
+    """What all the plans together show, under the relation with the least ε at δ; None where there is none."""
+    every = [(relation, _total(plans, relation, delta)) for relation in Relation]
+    known = [(relation, parts) for relation, parts in every if parts is not None]
+    return min(known, key=lambda one: certify(one[1], delta).epsilon, default=None)
 
 
 def _counted(answers: Answered) -> Rounds:

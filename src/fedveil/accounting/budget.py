@@ -163,20 +163,28 @@ def largest(fits: Callable[[int], bool], most: int) -> int:
     return low
 
 
-def may_spend(spent: Spent, cost: Costs, budget: Budget) -> bool:
+Beside = Callable[[Relation], Composition]
+"""What is due beside the rounds, whoever takes part: nothing, unless sites measure the model (`count_rule.py`)."""
+
+
+def nothing_beside(relation: Relation) -> Composition:
+    return ()
+
+
+def may_spend(spent: Spent, cost: Costs, budget: Budget, beside: Beside = nothing_beside) -> bool:
     """Whether a client that has `spent` so much may take part in a further round of this `cost`.
 
     The same question for a hidden cohort: whether one more round may run at all.
     """
-    return any(stays_within(parts, budget) for _, parts in charge(spent, cost))
+    return any(stays_within(composition(*parts, *beside(source[1])), budget) for source, parts in charge(spent, cost))
 
 
-def rounds_left(spent: Spent, cost: Costs, budget: Budget) -> int:
+def rounds_left(spent: Spent, cost: Costs, budget: Budget, beside: Beside = nothing_beside) -> int:
     """How many more rounds of this `cost` fit."""
     before = None if spent is None else dict(spent)
     return max(
         (
-            _fitting(() if before is None else before[source], parts, budget)
+            _fitting((*(() if before is None else before[source]), *beside(source[1])), parts, budget)
             for source, parts in cost
             if before is None or source in before
         ),

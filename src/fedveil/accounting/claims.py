@@ -6,14 +6,12 @@ import math
 from dataclasses import replace
 from functools import cache
 
-import dp_accounting
 import numpy as np
-from dp_accounting.rdp import rdp_privacy_accountant as rdp
 from scipy.special import ndtr
 
 from fedveil.accounting.compose import gaussian_epsilon
 from fedveil.accounting.context import Context
-from fedveil.accounting.renyi import quiet
+from fedveil.accounting.moments import sampled_gaussian_divergences
 from fedveil.core.checks import check_delta, count, positive
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Claim
@@ -56,11 +54,7 @@ def _moments(noise_multiplier: float, rate: float, steps: int) -> np.ndarray[tup
 @cache
 def _divergences(noise_multiplier: float, rate: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Of one step, at every order: what a search over the number of steps asks for again and again."""
-    with quiet(), np.errstate(over="ignore", invalid="ignore"):
-        accountant = rdp.RdpAccountant(MOMENT_ORDERS)
-        accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise_multiplier)))
-    divergences = np.asarray(accountant.rdp, dtype=np.float64)
-    return np.where(divergences >= 0, divergences, np.inf)
+    return sampled_gaussian_divergences(noise_multiplier, rate, MOMENT_ORDERS)
 
 
 def fed_cdp_epsilon(sigma: float, rate: float, local_steps: int, rounds: int, delta: float) -> float:

@@ -10,6 +10,7 @@ from fedveil.core.checks import check_delta, check_epsilon, count
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat, cell_name
 from fedveil.core.types import Population, Unit, View
+from fedveil.mechanisms.right_counts import RightCounts
 from fedveil.method import Method
 
 
@@ -69,7 +70,8 @@ class Context:
     `layers` is M, the number of layers that a clip by layer counts. `copies` is how many clients hold the same record,
     at most. `seeded` noise can be repeated, and so taken off again. `strict` promises nothing where a clipping bound is
     read from the data without noise, or where a caveat names a use of private records that no noise covers. `budget`
-    may leave single clients out of later rounds. `caveats` are those of the records and of the network.
+    may leave single clients out of later rounds. `caveats` are those of the records and of the network. `counts` is how
+    real sites measure the model on records of their own, which composes with the training.
     """
 
     method: Method
@@ -81,6 +83,7 @@ class Context:
     strict: bool = False
     budget: Budget | None = None
     caveats: tuple[Caveat, ...] = ()
+    counts: RightCounts | None = None
 
     @property
     def limit(self) -> int | None:

@@ -17,9 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fedveil.accounting.compose import Composition, Term, composition
+from fedveil.accounting.count_rule import count_terms, without_counts
 from fedveil.accounting.drawn_rounds import law_of_coins, law_of_fixed_size
 from fedveil.accounting.events import Step, added_up, canonical_noise
-from fedveil.accounting.participation import Crowd, Exposure, Participation, Round, limit_of
+from fedveil.accounting.participation import Crowd, Exposure, Participation, Round, Rounds, limit_of
 from fedveil.accounting.round_rules import RoundCost, Situation, Unprotected, round_cost_of
 from fedveil.accounting.route_caveats import (
     FULL_COHORTS,
@@ -75,6 +76,9 @@ def routes(
     `strict` gives no guarantee where a bound was read from the norms without noise. `relation` asks for one, where a
     place can speak of several; a route may still come under its own.
     """
+    exposure, counts = without_counts(exposure)
+    if not exposure.took_part and not exposure.all_rounds and not exposure.places and counts:
+        return [_beside(Route((), one), counts, unit, view, copies) for one in Relation]
     declared = exposure.places | {
         declaration.place for round, _ in exposure.took_part + exposure.all_rounds for declaration in round.declarations
     }
@@ -85,12 +89,21 @@ def routes(
         _route(place, exposure, crowd, unit, View.SERVER if mixed else view, copies, strict, relation)
         for place in sorted(declared)
     ]
-    if not mixed:
-        return every
-    return [
-        route if isinstance(route, Unprotected) else replace(route, caveats=(*route.caveats, PEER_MIXED))
-        for route in every
-    ]
+    if mixed:
+        every = [
+            route if isinstance(route, Unprotected) else replace(route, caveats=(*route.caveats, PEER_MIXED))
+            for route in every
+        ]
+    return [route if isinstance(route, Unprotected) else _beside(route, counts, unit, view, copies) for route in every]
+
+
+def _beside(route: Route, counts: Rounds, unit: Unit, view: View, copies: int) -> Route | Unprotected:
+    """A route, with what was measured beside the training; each copy of a record was in counts of its own."""
+    terms = count_terms(counts, route.relation, unit, view)
+    if isinstance(terms, Unprotected) or not terms:
+        return terms if isinstance(terms, Unprotected) else route
+    several = tuple(replace(term, times=term.times * copies) for term in terms)
+    return replace(route, parts=composition(*route.parts, *several))
 
 
 def _route(

@@ -8,6 +8,7 @@ from functools import cached_property, reduce
 
 from fedveil.accounting import compose
 from fedveil.accounting.context import Context
+from fedveil.accounting.count_rule import with_counts
 from fedveil.accounting.exposure import Route, routes
 from fedveil.accounting.participation import Crowd, Exposure
 from fedveil.accounting.risk import hit_rate, risk_of, tradeoff_points
@@ -33,7 +34,7 @@ NO_COPIES = Caveat(CaveatKind.NO_COPIES, "no record is held by more than one cli
 BY_RENYI = Caveat(CaveatKind.RENYI, "certified by Rényi divergences, which overstate ε")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """ε(δ) over unit × view. `guarantees` holds the worst case over clients, `client` each client's own.
 
@@ -135,6 +136,9 @@ class Table:
     def __str__(self) -> str:
         return "\n".join(map(str, self.guarantees))
 
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.guarantees))
+
     def _worst_under(self, relation: Relation, unit: Unit, view: View, copies: int) -> Guarantee:
         every = [self._own(exposure, unit, view, relation, copies) for exposure in self.exposures]
         return _at_the_risk_of(max(every, key=lambda guarantee: guarantee.epsilon), every)
@@ -157,6 +161,7 @@ class Table:
     ) -> list[Route | Unprotected]:
         if self.context.refusal is not None:
             return [Unprotected(self.context.refusal)]
+        exposure = with_counts(exposure, self.context)
         return routes(exposure, self.crowd, unit, view, copies, self.context.strict, relation)
 
     def _own(

@@ -11,12 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import dp_accounting
 import numpy as np
 from scipy.special import ndtr
 
 from fedveil.accounting import pld
-from fedveil.accounting.compose import gaussian_delta, gaussian_epsilon
+from fedveil.accounting.compose import gaussian_delta, gaussian_epsilon, log_gaussian_delta
 from fedveil.accounting.losses import Direction, Floats, Losses, from_divergences
 from fedveil.core.checks import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
@@ -224,4 +223,13 @@ def mean_of_epsilon(epsilon: float, delta: float) -> float:
     """The largest μ whose Gaussian is (ε, δ)-private; the converse does not hold, (ε, δ) alone implies no μ."""
     check_epsilon(epsilon)
     check_delta(delta)
-    return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
+    wanted = math.log(delta)
+    low, high = 0.0, 1.0
+    while log_gaussian_delta(high, epsilon) <= wanted:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        if log_gaussian_delta(middle, epsilon) <= wanted:
+            low = middle
+        else:
+            high = middle
+    return low

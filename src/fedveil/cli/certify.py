@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from fedveil.cli.options import json_option, out_option
+from fedveil.cli.options import json_option, out_option, print_json
 
 if TYPE_CHECKING:
     from fedveil.certificate.verify import Verification
@@ -26,7 +25,7 @@ def key_command(out: Path, as_json: bool) -> None:
     public = make_key_files(out)
     if as_json:
         made = {"private": str(out), "public": str(public_path_of(out)), "fingerprint": public.fingerprint}
-        click.echo(json.dumps(made))
+        print_json(made)
         return
     click.echo(f"private key: {out} (only you can read it; keep a copy, it can't be replaced)")
     click.echo(f"public key: {public_path_of(out)} (give it to whoever checks what you sign)")
@@ -96,16 +95,14 @@ def certify_command(
         write_registry_entry(written.signed.certificate, registry)
     certificate = written.signed.certificate
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "certificate": str(written.path),
-                    "verdict": certificate.verdict,
-                    "attention": [str(notice.kind) for notice in certificate.attention],
-                    "waiting_for": list(written.waiting_for),
-                    "registry": None if registry is None else str(registry),
-                }
-            )
+        print_json(
+            {
+                "certificate": str(written.path),
+                "verdict": certificate.verdict,
+                "attention": [str(notice.kind) for notice in certificate.attention],
+                "waiting_for": list(written.waiting_for),
+                "registry": None if registry is None else str(registry),
+            }
         )
         return
     for notice in certificate.attention:
@@ -162,7 +159,7 @@ def verify_command(file: Path, run: Path | None, key_path: Path | None, as_json:
             "compositions": checked.compositions,
             "replayed": replayed,
         }
-        click.echo(json.dumps(facts))
+        print_json(facts)
     else:
         click.echo(checked.line())
         if run is not None and not replayed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from fedveil.cli.options import (
     json_option,
     out_option,
     parse_settings,
+    print_json,
     settings_option,
     workers_option,
 )
@@ -68,7 +68,7 @@ def compare_command(
             view=view,
         )
     if as_json:
-        click.echo(json.dumps(study.to_dict()))
+        print_json(study.to_dict())
     else:
         click.echo(plain_text(*comparison_table(study.rows)))
         click.echo("\n".join([*explanation(study.rows), *study.notes]))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option, parse_settings, picture_option, settings_option
+from fedveil.cli.options import json_option, parse_settings, picture_option, print_json, settings_option
 
 
 @click.group("data")
@@ -25,7 +24,7 @@ def data_list_command(as_json: bool) -> None:
 
     lacking = {name: len(one.missing_files()) for name, one in SETS.items()}
     if as_json:
-        click.echo(json.dumps([{"name": name, "available": not count} for name, count in lacking.items()]))
+        print_json({"sets": [{"name": name, "available": not count} for name, count in lacking.items()]})
         return
     for name, count in lacking.items():
         click.echo(f"{name:8}  {'here' if not count else f'missing: fedveil data fetch {name}'}")
@@ -69,7 +68,7 @@ def data_show_command(
     overrides = {"data.name": name, **{key: value for key, value in asked.items() if value is not None}}
     spec = resolve("fedavg", overrides | parse_settings(settings)).data
     dataset = load_for(spec)
-    divided = divide(spec, dataset)
+    divided = divide(spec, dataset.outline)
     path = out or Path(f"{spec.name}-{spec.partition.kind}.png")
     with disk_errors(path):
         draw_partition(divided, dataset.train.labels, dataset.classes, path, dataset.class_names)

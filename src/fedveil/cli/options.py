@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +27,20 @@ def workers_option(command: Command) -> Command:
 
 def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")(command)
+
+
+def verbose_option(command: Command) -> Command:
+    help = "Say everything: the whole promise, what was composed, by which accountant."
+    return click.option("--verbose", "-v", is_flag=True, help=help)(command)
+
+
+JSON_VERSION = 1
+"""Of all that `--json` prints. It grows when a field goes or changes its meaning; new fields may come at any time."""
+
+
+def print_json(table: Mapping[str, Any]) -> None:
+    """One JSON object, which says of which version it is."""
+    click.echo(json.dumps({"version": JSON_VERSION, **table}))
 
 
 def keep_option(command: Command) -> Command:
@@ -63,22 +79,15 @@ def cell_options(help: str) -> Callable[[Command], Command]:
     return both
 
 
+def echo_wrapped(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal those that are too long for it are broken between words."""
+    from fedveil.report.terminal.wrapped_lines import paragraphs
+
+    width = shutil.get_terminal_size().columns
+    click.echo("\n".join(paragraphs(lines, width) if sys.stdout.isatty() else lines))
+
+
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
     from fedveil.config.merge import parse_setting
 
     return dict(parse_setting(text) for text in settings)
-
-
-watch_option = click.option("--watch", is_flag=True, help="Show it again every two seconds, until interrupted.")
-
-
-def shown(lines: Callable[[], list[str]], watch: bool) -> None:
-    """Lines once, or again and again on a cleared screen."""
-    while True:
-        text = "\n".join(lines())
-        if watch:
-            click.clear()
-        click.echo(text)
-        if not watch:
-            return
-        time.sleep(2.0)

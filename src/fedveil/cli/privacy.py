@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedveil.cli.options import choice, json_option, out_option, parse_settings, picture_option, settings_option
+from fedveil.cli.options import (
+    choice,
+    json_option,
+    out_option,
+    parse_settings,
+    picture_option,
+    print_json,
+    settings_option,
+)
 from fedveil.core.rounding import rounded_down, rounded_up
 from fedveil.core.types import Unit, View
+
+if TYPE_CHECKING:
+    from fedveil.runs.account import Account
 
 
 @click.command("account")
@@ -43,23 +53,19 @@ def account_command(
     as_json: bool,
 ) -> None:
     """Print what a method, a spec or a run guarantees: of what, against whom."""
+    from fedveil.report.model.guarantee_headline import headline
     from fedveil.report.terminal.guarantee_lines import claim_lines, client_lines, table_lines
     from fedveil.report.terminal.site_lines import site_lines
-    from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account, draw_curve, draw_risk
+    from fedveil.report.terminal.wrapped_lines import paragraphs
+    from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account
 
     accounted = account(source, parse_settings(settings), delta=delta, secondary=all_accountants, head=head)
-    picture = None
-    if curve == "rounds":
-        picture = out or Path(f"{accounted.name}-epsilon.png")
-        draw_curve(accounted, picture)
-    elif curve == "risk":
-        picture = out or Path(f"{accounted.name}-risk.png")
-        draw_risk(accounted, Unit(unit), View(view), picture)
+    picture = None if curve is None else _drawn(accounted, curve, Unit(unit), View(view), out)
     if as_json:
-        click.echo(json.dumps(accounted.to_dict()))
+        print_json(accounted.to_dict())
         return
     promised, spent = accounted.promised, accounted.spent
-    lines = [accounted.title, *map(str, accounted.changes)]
+    lines = paragraphs([accounted.title, *map(str, accounted.changes), headline((spent or promised).guarantees)])
     lines += table_lines("promised", promised.guarantees, promised.all_beside, risk)
     if spent is not None and accounted.per_client is not None:
         lines += table_lines("spent", spent.guarantees, spent.all_beside, risk)
@@ -67,10 +73,22 @@ def account_command(
             lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
     lines += site_lines(accounted.sites)
     if accounted.ledger is not None:
-        lines.append(str(accounted.ledger))
+        lines += paragraphs([str(accounted.ledger)])
     click.echo("\n".join(lines + claim_lines(accounted.claims)))
     if picture is not None:
         click.echo(f"picture: {picture}")
+
+
+def _drawn(accounted: Account, curve: str, unit: Unit, view: View, out: Path | None) -> Path:
+    from fedveil.runs.account_pictures import draw_curve, draw_risk
+
+    if curve == "rounds":
+        picture = out or Path(f"{accounted.name}-epsilon.png")
+        draw_curve(accounted, picture)
+    else:
+        picture = out or Path(f"{accounted.name}-risk.png")
+        draw_risk(accounted, unit, view, picture)
+    return picture
 
 
 @click.command("calibrate")
@@ -117,6 +135,7 @@ def calibrate_command(
     from fedveil.config.spec import resolve
     from fedveil.core.atomic import write_whole
     from fedveil.report.terminal.guarantee_lines import risk_lines
+    from fedveil.report.terminal.wrapped_lines import paragraphs
     from fedveil.runs.account import calibrate_spec
 
     if sum(given is not None for given in (epsilon, advantage, tpr)) != 1 or (tpr is None) != (fpr is None):
@@ -133,12 +152,12 @@ def calibrate_command(
         write_whole(out, spec.to_toml().encode())
     answer: dict[str, Any] = {"solved": solved.solved, "value": solved.value, "guarantee": solved.guarantee.to_dict()}
     if as_json:
-        click.echo(json.dumps(answer | ({"spec": str(out)} if out else {})))
+        print_json(answer | ({"spec": str(out)} if out else {}))
         return
     # Rounded so that whoever copies it keeps the target too.
     value = rounded_up(solved.value, 6) if solved.solved == "noise" else rounded_down(solved.value, 6)
     click.echo(f"{solved.key} = {value}")
-    click.echo(str(solved.guarantee))
+    click.echo("\n".join(paragraphs([str(solved.guarantee)])))
     if epsilon is None:
         click.echo("\n".join(risk_lines(solved.guarantee)))
     if out is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option, workers_option
+from fedveil.cli.options import json_option, print_json, workers_option
 from fedveil.core.errors import FedveilError
 
 
@@ -70,7 +69,7 @@ def reproduce_command(
             page=page,
         )
     if as_json:
-        click.echo(json.dumps(reproduced.to_dict()))
+        print_json(reproduced.to_dict())
     else:
         if reproduced.asked:
             named = {(row["row"], row["column"]) for row in reproduced.asked} if only else set()
@@ -90,7 +89,7 @@ def _list(as_json: bool) -> None:
 
     reproductions: list[dict[str, Any]] = listing()
     if as_json:
-        click.echo(json.dumps(reproductions))
+        print_json({"reproductions": reproductions})
         return
     headings = ["name", "small", "paper", "title"]
     click.echo(plain_text(headings, [[str(one[key]) for key in headings] for one in reproductions]))

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-import json
-import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from fedveil.cli.options import json_option, out_option, parse_settings, settings_option, workers_option
+from fedveil.cli.options import (
+    json_option,
+    out_option,
+    parse_settings,
+    print_json,
+    settings_option,
+    verbose_option,
+    workers_option,
+)
 
 if TYPE_CHECKING:
     from fedveil.runs.result import Result
+    from fedveil.runs.round_updates import OnRound, RoundUpdate
+
+log_option = click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Choice(["csv", "tensorboard", "mlflow"]),
+    help="Write figures and ε of every round there too.",
+)
+
+
+@contextmanager
+def opened_logs(kinds: tuple[str, ...]) -> Iterator[OnRound | None]:
+    """All of these logs as one; None where none is asked for."""
+    if not kinds:
+        yield None
+        return
+    from fedveil.runs.round_updates import round_log
+
+    with ExitStack() as opened:
+        logs = [opened.enter_context(round_log(kind)) for kind in dict.fromkeys(kinds)]
+
+        def write(update: RoundUpdate) -> None:
+            for log in logs:
+                log(update)
+
+        yield write
 
 
 @click.command("run")
@@ -24,6 +58,8 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, help="Reproducible, and therefore not private.")
 @out_option("Run directory; default: a new one under runs/.")
 @workers_option
+@log_option
+@verbose_option
 @json_option
 def run_command(
     source: str,
@@ -32,6 +68,8 @@ def run_command(
     seed: int | None,
     out: Path | None,
     workers: int | None,
+    logs: tuple[str, ...],
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Train a method (fed-cdp unless you name another) or a spec file."""
@@ -39,16 +77,27 @@ def run_command(
     from fedveil.runs.run import run
 
     overrides = parse_settings(settings)
-    with ConsoleReporter(Console(stderr=True)) as reporter:
-        result = run(source, overrides, rounds=rounds, seed=seed, out=out, workers=workers, reporter=reporter)
-    print_result(result, as_json)
+    with opened_logs(logs) as on_round, ConsoleReporter(Console(stderr=True), verbose=verbose) as reporter:
+        result = run(
+            source,
+            overrides,
+            rounds=rounds,
+            seed=seed,
+            out=out,
+            workers=workers,
+            reporter=reporter,
+            on_round=on_round,
+        )
+    print_result(result, as_json, verbose)
 
 
 @click.command("resume")
 @click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
 @workers_option
+@log_option
+@verbose_option
 @json_option
-def resume_command(directory: Path, workers: int | None, as_json: bool) -> None:
+def resume_command(directory: Path, workers: int | None, logs: tuple[str, ...], verbose: bool, as_json: bool) -> None:
     """Go on with an interrupted run."""
     from fedveil.core.errors import FedveilError
     from fedveil.report.terminal.run_progress import ConsoleReporter
@@ -57,71 +106,34 @@ def resume_command(directory: Path, workers: int | None, as_json: bool) -> None:
 
     files = RunFiles(directory)
     finished = files.result.exists()
-    with ConsoleReporter(Console(stderr=True)) as reporter:
-        result = resume(directory, workers=workers, reporter=reporter)
+    with opened_logs(logs) as on_round, ConsoleReporter(Console(stderr=True), verbose=verbose) as reporter:
+        result = resume(directory, workers=workers, reporter=reporter, on_round=on_round)
         if finished and not files.ledger.is_file():
             raise FedveilError(f"{files.ledger}: the ledger is missing, so what was spent is not known")
         if finished:
             reporter.note("it is finished already; this is how it ended")
-    print_result(result, as_json)
+    print_result(result, as_json, verbose)
 
 
 @click.command("methods")
 @json_option
 def methods_command(as_json: bool) -> None:
     """List the methods that exist."""
+    from fedveil.report.terminal.wrapped_lines import wrapped
     from fedveil.zoo import ZOO
 
     if as_json:
-        click.echo(json.dumps([{"name": n, "paper": e.paper, "summary": e.summary} for n, e in ZOO.items()]))
+        print_json({"methods": [{"name": n, "paper": e.paper, "summary": e.summary} for n, e in ZOO.items()]})
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("method", "what it does", "paper"):
-        table.add_column(heading)
+    width = max(map(len, ZOO)) + 2
     for name, entry in ZOO.items():
-        table.add_row(name, entry.summary, entry.paper)
-    Console().print(table)
+        click.echo("\n".join(wrapped(f"{entry.summary} ({entry.paper})", f"{name:{width}}", " " * width)))
 
 
-def print_result(ended: Result, as_json: bool) -> None:
-    from fedveil.core.guarantee import SEEDED
-    from fedveil.core.scores import FIGURES
-    from fedveil.ledger.chain import SHORT_HEAD
-    from fedveil.report.model.score_texts import figure_text, main_text, scores_text, useless_text, worst_text
-    from fedveil.report.terminal.guarantee_lines import table_lines
-    from fedveil.report.terminal.site_lines import site_lines
+def print_result(ended: Result, as_json: bool, verbose: bool = False) -> None:
+    from fedveil.runs.result_lines import result_lines
 
-    result = ended.to_dict()
     if as_json:
-        click.echo(json.dumps(result))
-        return
-    quality = main_text(None, ended.accuracy) if ended.scores is None else scores_text(ended.scores)
-    click.echo(
-        f"{result['method']} on {result['data']}: {quality}, loss {result['loss']:.4f}"
-        f" after {result['rounds']} rounds in {result['seconds']:.1f} s"
-    )
-    for line in [] if ended.scores is None else [worst_text(ended.scores), useless_text(ended.scores)]:
-        if line is not None:
-            click.echo(line)
-    if ended.diverged:
-        click.echo("the training diverged: this model is worse than any guess; try a smaller local.rate")
-    for name, figure in (("accuracy", FIGURES["accuracy"]), ("mae", FIGURES["mae"])):
-        if result[f"personal_{name}"] is not None:
-            own, shared = (figure_text(figure, result[f"{whose}_{name}"]) for whose in ("personal", "own"))
-            click.echo(
-                f"on the clients' own test sets, {figure.name}: their own models {own}, the global one {shared} (means"
-                " over clients)"
-            )
-    if result["saved_bytes"]:
-        share = result["saved_bytes"] / (result["saved_bytes"] + result["sent_bytes"])
-        click.echo(f"clients sent {result['sent_bytes']:,} bytes, {share:.0%} less than whole updates")
-    if result["receipts"]:
-        click.echo(f"noise: {result['receipts']:,} receipts, all as declared")
-    click.echo("\n".join([*table_lines("spent", ended.guarantees), *site_lines(ended.site_guarantees)]))
-    if result["seeded"]:
-        click.echo(SEEDED.text)
-    if ended.ledger_head is not None:
-        click.echo(f"ledger: head {ended.ledger_head[:SHORT_HEAD]}")
-    click.echo(f"run: {result['run']}")
-    where = shlex.quote(result["run"])
-    click.echo(f"next: fedveil account {where}, fedveil show {where}, or any other of `fedveil methods`")
+        print_json(ended.to_dict())
+    else:
+        click.echo("\n".join(result_lines(ended, verbose=verbose)))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fedveil.cli.options import json_option
+from fedveil.cli.options import json_option, print_json
 from fedveil.cli.row_progress import row_progress
 
 
@@ -53,7 +52,10 @@ def schema_check_command(schema: Path, tables: tuple[Path, ...], as_json: bool) 
     for path in tables:
         with row_progress() as progress:
             facts["tables"][str(path)] = checked_table(read_table(path, read, progress=progress))
-    click.echo(json.dumps(facts) if as_json else "\n".join(_lines(schema, facts)))
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo("\n".join(_lines(schema, facts)))
 
 
 def _lines(path: Path, facts: dict[str, Any]) -> list[str]:

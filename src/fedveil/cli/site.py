@@ -1,13 +1,13 @@
-"""`site init`, `site approve`, `site serve`, `site status`."""
+"""`site init`, `site approve`, `site serve`, `site status`; `site withdraw` and `site renew`."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option, shown, watch_option
+from fedveil.cli.options import echo_wrapped
+from fedveil.cli.status import look_at_site, show_status, status_options
 from fedveil.core.types import Unit, View
 
 home_option = click.option(
@@ -27,7 +27,17 @@ def site_group() -> None:
 @site_group.command("init")
 @home_option
 @click.option("--name", required=True, help="What the site is called: small letters, digits, dashes.")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="The records: CSV or Parquet.")
+@click.option(
+    "--data",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The records: a table, or pictures.",
+)
+@click.option(
+    "--validation",
+    type=click.Path(path_type=Path),
+    help="Further records, held out: models can be measured on them.",
+)
 @click.option("--schema", required=True, type=click.Path(path_type=Path), help="How all sites encode them.")
 @click.option("--unit", type=click.Choice(list(map(str, Unit))), default="record", show_default=True)
 @click.option("--view", type=click.Choice(list(map(str, View))), default="server", show_default=True)
@@ -40,6 +50,7 @@ def site_init_command(
     home: Path,
     name: str,
     data: Path,
+    validation: Path | None,
     schema: Path,
     unit: str,
     view: str,
@@ -61,7 +72,7 @@ def site_init_command(
             "lifetime_epsilon": lifetime_epsilon, "lifetime_delta": ever, "rehearsal": rehearsal,
         }
     )  # fmt: skip
-    made = make_site(home, name=name, data=data, schema=schema, policy=policy)
+    made = make_site(home, name=name, data=data, schema=schema, policy=policy, validation=validation)
     add_request(made)
     click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
     click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")
@@ -83,12 +94,62 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     site, invited = SiteHome(home), read_invitation(invitation)
     check_invitation(site, invited)
     read = read_plan(invited.plan.encode())
-    click.echo("\n".join(examined_lines(examine(site, read))))
+    echo_wrapped(examined_lines(examine(site, read)))
     if not yes:
         click.confirm("\nagree to this plan?", abort=True)
     approve(site, read)
     connect(site, invited)
     click.echo(f"agreed to {read.hash}; next: fedveil site serve")
+
+
+@site_group.command("check")
+@click.argument("receipts", metavar="RECEIPTS.json", type=click.Path(path_type=Path))
+@click.option("--key", help="The site's public key in hexadecimal, from its registration or a plan.")
+def site_check_command(receipts: Path, key: str | None) -> None:
+    """Check a site's signed receipts: the signature, and ε from what it says it added."""
+    from fedveil.report.model.number_texts import epsilon_text
+    from fedveil.site.signed_receipts import read_signed_receipts
+
+    read = read_signed_receipts(receipts, key)
+    whose = "the key that you gave" if key else f"the key {read.key.hex}, which the file itself names"
+    lifetime = read.policy.lifetime
+    click.echo(f"{read.site}, {read.records:,} records: signed with {whose}")
+    click.echo(f"  {read.sent:,} answers sent, {len(read.lines):,} paid for, {len(read.plans):,} plans; {read.made}")
+    click.echo(
+        f"  computed again: ε = {epsilon_text(read.spent)} of {read.policy.cell} at δ = {lifetime.delta:g},"
+        f" of {lifetime.epsilon:g} for ever"
+    )
+
+
+@site_group.command("withdraw")
+@click.argument("plan", metavar="HASH")
+@home_option
+@click.option("--yes", is_flag=True, help="Take it back without being asked.")
+def site_withdraw_command(plan: str, home: Path, yes: bool) -> None:
+    """Take back what was agreed to: a plan by its hash, or how it begins. What it has cost stays spent."""
+    from fedveil.site.approval import withdraw
+    from fedveil.site.home import SiteHome
+
+    if not yes:
+        click.confirm(f"no longer answer questions under the plan {plan}?", abort=True)
+    name = withdraw(SiteHome(home), plan)
+    click.echo(f"'{name}' is not agreed to any more; the coordinator hears so when it asks")
+
+
+@site_group.command("renew")
+@home_option
+@click.option("--connection-only", is_flag=True, help="Keep the key that answers are signed with, and all plans.")
+@click.option("--yes", is_flag=True, help="Do it without being asked.")
+def site_renew_command(home: Path, connection_only: bool, yes: bool) -> None:
+    """Make new keys. The ledger stays; without --connection-only every plan must be made and agreed to anew."""
+    from fedveil.site.connection import renew
+    from fedveil.site.home import SiteHome
+
+    if not yes and not connection_only:
+        click.confirm("every plan of before ends for this site; make new keys?", abort=True)
+    made = renew(SiteHome(home), signature=not connection_only)
+    then = "invite" if connection_only else "init, with a new plan"
+    click.echo(f"{made.registration_file}: give this to the coordinator; there: fedveil federation {then}")
 
 
 @site_group.command("serve")
@@ -97,26 +158,21 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
 def site_serve_command(home: Path, kit: Path | None) -> None:
     """Answer the coordinator's questions until interrupted."""
     from fedveil.cli.transports import serve
+    from fedveil.site.connection import kit_of
     from fedveil.site.home import SiteHome
     from fedveil.site.serving import SiteServer
 
     site = SiteHome(home)
+    place = kit or kit_of(site)
     with SiteServer(site) as server:
-        click.echo(f"site '{site.name}' is serving {len(server.ledger.approved)} plans")
-        serve(kit or home / "kit", server.answer, click.echo)
+        agreed = sum(map(server.ledger.agrees_to, server.ledger.approved))
+        click.echo(f"site '{site.name}' is serving {agreed} {'plan' if agreed == 1 else 'plans'}")
+        serve(place, server.answer, click.echo)
 
 
 @site_group.command("status")
 @home_option
-@watch_option
-@json_option
-def site_status_command(home: Path, watch: bool, as_json: bool) -> None:
+@status_options
+def site_status_command(home: Path, watch: bool, page: Path | None, as_json: bool) -> None:
     """What was asked, paid and sent, and what is left."""
-    from fedveil.site.home import SiteHome
-    from fedveil.site.site_status import site_status, status_lines
-
-    site = SiteHome(home)
-    if as_json:
-        click.echo(json.dumps(site_status(site).to_dict()))
-    else:
-        shown(lambda: status_lines(site_status(site)), watch)
+    show_status(look_at_site(home), watch=watch, page=page, as_json=as_json)

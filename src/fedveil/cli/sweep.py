@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from fedveil.cli.options import cell_options, json_option, parse_settings, settings_option, workers_option
+from fedveil.cli.options import cell_options, json_option, parse_settings, print_json, settings_option, workers_option
 from fedveil.core.errors import FedveilError
 
 
@@ -59,7 +58,7 @@ def sweep_command(
             view=view,
         )
     if as_json:
-        click.echo(json.dumps(study.to_dict()))
+        print_json(study.to_dict())
     else:
         click.echo(plain_text(*sweep_table(study.keys, study.rows)))
         click.echo("\n".join([*explanation(study.rows), *study.notes]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
@@ -14,12 +13,13 @@ from cattrs.errors import ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 from cattrs.strategies import configure_tagged_union
 
-from fedveil.attacks.inversion import distances, invert, labels, regularisers, seeds
+from fedveil.config.key_synonyms import synonym_of
 from fedveil.config.merge import ABSENT
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import Objective
 from fedveil.core.openness import Openness
+from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import Unit, View
 from fedveil.data.partitions import PartitionKind
 from fedveil.data.picture_format import PictureFormat
@@ -43,12 +43,8 @@ KINDS: tuple[UnionType, ...] = (
     Compression,
     Personalisation,
     Objective,
-    seeds.Seed,
-    distances.Distance,
-    regularisers.Regulariser,
-    labels.Label,
-    invert.Minimiser,
 )
+"""What a spec can name."""
 NUMBERS = (Schedule, Bound)
 """Kinds for which a bare number stands for a value that never changes."""
 
@@ -61,20 +57,25 @@ class _Wrong(Exception):
     """A value of the wrong type."""
 
 
-def structure(table: Any, kind: type[Declared], where: str) -> Declared:
-    """The dataclass `kind` from a table found at the key `where`."""
-    try:
-        return _CONVERTER.structure(table, kind)
-    except Exception as error:
-        problems = transform_error(error, path="", format_exception=_describe)
-        raise FedveilError("; ".join(_located(problem, where) for problem in problems)) from None
+class Conversion:
+    """Tables ⇄ dataclasses in which these unions occur."""
 
+    def __init__(self, kinds: tuple[UnionType, ...]) -> None:
+        self._converter = _make_converter(kinds)
 
-def unstructure(value: Any, kinds: UnionType | None = None) -> dict[str, Any]:
-    """The table of a dataclass, as one of its `kinds` where it has any; absent parts are the word "none", since TOML
-    has no null.
-    """
-    return _spell_out(_CONVERTER.unstructure(value, unstructure_as=kinds))  # type: ignore[no-any-return]
+    def structure(self, table: Any, kind: type[Declared], where: str) -> Declared:
+        """The dataclass `kind` from a table found at the key `where`."""
+        try:
+            return self._converter.structure(table, kind)
+        except Exception as error:
+            located = (_located(one, where) for one in transform_error(error, path="", format_exception=_describe))
+            raise FedveilError("; ".join(dict.fromkeys(located))) from None
+
+    def unstructure(self, value: Any, kinds: UnionType | None = None) -> dict[str, Any]:
+        """The table of a dataclass, as one of its `kinds` where it has any; absent parts are the word "none", since
+        TOML has no null.
+        """
+        return _spell_out(self._converter.unstructure(value, unstructure_as=kinds))  # type: ignore[no-any-return]
 
 
 def _spell_out(value: Any) -> Any:
@@ -96,9 +97,8 @@ def _describe(error: BaseException, kind: type | None) -> str:
     if isinstance(error, ForbiddenExtraKeysError):
         known = [entry.name for entry in fields(error.cl)] if is_dataclass(error.cl) else []
         unknown = ", ".join(sorted(error.extra_fields))
-        close = difflib.get_close_matches(next(iter(error.extra_fields)), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known) or 'none'}"
-        return f"unknown key {unknown}; {hint}"
+        near = _near(next(iter(error.extra_fields)), known)
+        return f"unknown key {unknown}{near}"
     if isinstance(error, FieldError):
         return f"{error.field}{_FIELD}{error.problem}"
     if isinstance(error, KeyError):
@@ -106,7 +106,15 @@ def _describe(error: BaseException, kind: type | None) -> str:
     return str(error)
 
 
-def _make_converter() -> Converter:
+def _near(unknown: str, known: list[str]) -> str:
+    """What may have been meant by a key of one part: another library's name for it, or a slip."""
+    synonym = (synonym_of(unknown) or "").partition(".")[2].partition(".")[0]
+    if synonym in known:
+        return f"; did you mean {synonym}?"
+    return did_you_mean(unknown, known) or f"; there are {', '.join(known) or 'none'}"
+
+
+def _make_converter(unions: tuple[UnionType, ...]) -> Converter:
     converter = Converter(forbid_extra_keys=True)
     converter.register_structure_hook(int, lambda value, _: _expect(value, int, "a whole number"))
     converter.register_structure_hook(float, lambda value, _: _number(value))
@@ -130,7 +138,7 @@ def _make_converter() -> Converter:
     # In this order: a hook is made from the hooks of its fields.
     for number in (int, float):
         _friendly_none(converter, number | None, number)
-    for kinds in KINDS:
+    for kinds in unions:
         for sampler in (
             get_args(kinds) if kinds == Cohort else ()
         ):  # a spec without a quorum is written as it always was
@@ -162,7 +170,8 @@ def _friendly_kind(converter: Converter, kinds: UnionType) -> None:
         if not isinstance(value, dict):
             _fail(value, f"a table with a kind ({', '.join(names)})")
         if value.get("kind") not in names:
-            raise _Wrong(f"kind must be one of {', '.join(names)}, not {value.get('kind')!r}")
+            near = did_you_mean(str(value.get("kind")), names)
+            raise _Wrong(f"kind must be one of {', '.join(names)}, not {value.get('kind')!r}{near}")
         return tagged(value, kinds)
 
     def write(value: Any) -> Any:
@@ -227,4 +236,5 @@ def _fail(value: Any, wanted: str) -> Any:
     raise _Wrong(f"expected {wanted}, not {value!r}")
 
 
-_CONVERTER = _make_converter()
+_SPECS = Conversion(KINDS)
+structure, unstructure = _SPECS.structure, _SPECS.unstructure

@@ -25,13 +25,15 @@ from fedveil.core.checks import plain_name
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import features_caveats
 from fedveil.core.parameters import Layout
+from fedveil.core.tasks import Classification
 from fedveil.core.types import Population
 from fedveil.data.partitions import NaturalSites
-from fedveil.data.schema import Schema
-from fedveil.data.schema_file import parse_schema, schema_toml
+from fedveil.data.record_form import RecordForm, form_toml, parse_form, private_columns, shape_of
 from fedveil.models.registry import MODELS, build
-from fedveil.parts.personal import Shared
+from fedveil.parts.personal import Attention
 from fedveil.runtimes.messages import PROTOCOL
+
+MIXES_UPLOADS = "'attention' would send each site a mixture of single sites' uploads; models of their own stay at them"
 
 LARGEST_PLAN = 4 * 2**20
 LONGEST_DEADLINE = 7 * 86400.0
@@ -42,17 +44,23 @@ _HEX_KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class RegisteredSite:
-    """A site as it registered itself. `key` is the public half of what it signs with, in hexadecimal."""
+    """A site as it registered itself. `key` is the public half of what it signs with, in hexadecimal.
+
+    `held_out` is how many further records it holds out from the training, to measure models on.
+    """
 
     name: str
     records: int
     key: str
+    held_out: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _SITE_NAME.fullmatch(self.name):
             raise FedveilError(f"sites: a site's name has small letters, digits and dashes, unlike {self.name!r}")
         if type(self.records) is not int or not 1 <= self.records < 2**31:
             raise FedveilError(f"site '{self.name}': its number of records must be a positive whole number")
+        if type(self.held_out) is not int or not 0 <= self.held_out < 2**31:
+            raise FedveilError(f"site '{self.name}': its number of records that are held out must be a whole number")
         check_key(f"site '{self.name}'", self.key)
 
 
@@ -82,10 +90,10 @@ class FederationPlan:
             several = [value for value, times in Counter(getattr(s, field) for s in self.sites).items() if times > 1]
             if several:
                 raise FedveilError(f"sites: two have the {field} {several[0]}")
-        if schema_toml(self.schema) != self.schema_text:
+        if form_toml(self.schema) != self.schema_text:
             raise FedveilError("schema: is not written as this version writes it")
-        if self.schema.private_columns:
-            columns = ", ".join(self.schema.private_columns)
+        if private_columns(self.schema):
+            columns = ", ".join(private_columns(self.schema))
             raise FedveilError(f"schema: what was read off records is private, and would be shown to all: {columns}")
         _check_spelt_out(self.settings)
         if self.spec.to_dict() != self.settings:
@@ -98,14 +106,24 @@ class FederationPlan:
         if self.spec.privacy.calibrate:
             raise FedveilError("privacy.calibrate: the noise is not solved for yet")
         self.spec.method.check(self.population)
+        self._check_counts()
+
+    def _check_counts(self) -> None:
+        if self.spec.evaluation.counts is None:
+            return
+        if not isinstance(self.schema.task, Classification):
+            raise FedveilError("evaluation.sigma: sites count right answers; of numbers, measure on public records")
+        lacking = [site.name for site in self.sites if not site.held_out]
+        if lacking:
+            raise FedveilError(f"evaluation.sigma: {', '.join(lacking)} holds out no records to measure on")
 
     @cached_property
     def spec(self) -> Spec:
         return resolve(self.settings, task={})  # whatever is known here of a data set of that name
 
     @cached_property
-    def schema(self) -> Schema:
-        return parse_schema(self.schema_text, "schema")
+    def schema(self) -> RecordForm:
+        return parse_form(self.schema_text, "schema")
 
     @cached_property
     def population(self) -> Population:
@@ -124,7 +142,7 @@ class FederationPlan:
             "protocol": self.protocol,
             "name": self.name,
             "spec": self.settings,
-            "sites": [[site.name, site.records, site.key] for site in self.sites],
+            "sites": [[site.name, site.records, site.key, site.held_out] for site in self.sites],
             "schema": self.schema_text,
             "initial": self.initial,
             "parameters": self.parameters,
@@ -152,9 +170,7 @@ class FederationPlan:
     def network(self) -> nn.Module:
         """The network, with its first weights."""
         spec, schema = self.spec, self.schema
-        model = build(
-            spec.model.name, (len(schema.features),), schema.task.outputs, spec.model.options, seed=self.initial
-        )
+        model = build(spec.model.name, shape_of(schema), schema.task.outputs, spec.model.options, seed=self.initial)
         layout = Layout.of(model)
         if (layout.size, layout.group_count) != (self.parameters, self.layers):
             raise FedveilError(
@@ -173,7 +189,7 @@ def read_plan(text: bytes) -> FederationPlan:
         plan = FederationPlan(
             name=table["name"],
             settings=table["spec"],
-            sites=tuple(RegisteredSite(name, records, key) for name, records, key in table["sites"]),
+            sites=tuple(RegisteredSite(*site) for site in table["sites"]),
             schema_text=table["schema"],
             initial=_whole(table["initial"]),
             parameters=_whole(table["parameters"]),
@@ -194,8 +210,8 @@ def federation_problem(spec: Spec) -> str | None:
     method = spec.method
     if spec.model.name not in MODELS:
         return f"model.name: '{spec.model.name}' is code that a site does not have; choose one of {', '.join(MODELS)}"
-    if not isinstance(method.personal, Shared):
-        return f"personal: '{method.personal.kind}' needs clients' own models, which stay at their sites"
+    if isinstance(method.personal, Attention):
+        return f"personal: {MIXES_UPLOADS}"
     if spec.data.test:
         return "data.test: what a site measures on its own records is not covered by any noise, and does not leave it"
     if not isinstance(spec.data.partition, NaturalSites):

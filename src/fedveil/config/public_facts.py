@@ -9,10 +9,15 @@ from fedveil.accounting.context import Budget
 from fedveil.config.data_spec import DataSpec
 from fedveil.core.errors import FedveilError
 from fedveil.core.openness import Openness
-from fedveil.data.dataset import Dataset, load, official_split, strata
+from fedveil.data.dataset import Dataset, load, official_split
+from fedveil.data.known_sets import known_set
+from fedveil.data.outlines import Outline, known_outline
 from fedveil.data.own_sites import from_sites
 from fedveil.data.partitions import NaturalSites, Partition, make_partition, site_partition
 from fedveil.data.site_tables import SiteProgress
+
+MOST_ALIKE = 1_000_000
+"""Clients of which it is not looked up whether there are records for so many."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,27 @@ class PublicFacts:
         return math.prod(self.input_shape)
 
 
-def facts_of(spec: DataSpec, budget: Budget | None, dataset: Dataset | None = None) -> PublicFacts:
-    """The facts of a training on the spec's named data set, or on records that are given."""
-    dataset = load_for(spec) if dataset is None else dataset
-    sizes = tuple(len(members) for members in divide(spec, dataset).clients)
-    return PublicFacts(dataset.input_shape, dataset.task.outputs, sizes, dataset.tokens, budget)
+def facts_of(spec: DataSpec, budget: Budget | None, outline: Outline | None = None) -> PublicFacts:
+    """The facts of a training on the spec's data set, or on that of an outline that is given.
+
+    Nothing is read where all that is asked for is known beforehand: so many clients, with so many records each.
+    """
+    simulated = not isinstance(spec.partition, NaturalSites) and not spec.in_files and spec.clients <= MOST_ALIKE
+    if outline is None and simulated and spec.records is not None:
+        known = known_set(spec.name)
+        sizes = (spec.records,) * spec.clients
+        return PublicFacts(known.input_shape, len(known.class_names), sizes, tokens=False, budget=budget)
+    outline = outline_for(spec) if outline is None else outline
+    sizes = divide(spec, outline).clients.sizes
+    return PublicFacts(outline.input_shape, outline.task.outputs, sizes, outline.tokens, budget)
+
+
+def outline_for(spec: DataSpec) -> Outline:
+    """The outline of a spec's data set. Of one that has a name, no tensor is made."""
+    if spec.in_files:
+        return load_for(spec).outline
+    outline = known_outline(spec.name)
+    return outline.official if spec.split == "official" else outline
 
 
 def load_for(spec: DataSpec, progress: SiteProgress | None = None) -> Dataset:
@@ -72,22 +93,22 @@ def load_for(spec: DataSpec, progress: SiteProgress | None = None) -> Dataset:
     return official_split(load(spec.name)) if spec.split == "official" else load(spec.name)
 
 
-def divide(spec: DataSpec, dataset: Dataset) -> Partition:
-    """Who holds which of the data set's records."""
+def divide(spec: DataSpec, outline: Outline) -> Partition:
+    """Who holds which of a data set's records."""
     if isinstance(spec.partition, NaturalSites):
-        partition = site_partition(dataset.sites, spec.test, spec.seed)
+        partition = site_partition(outline.sites, spec.test, spec.seed)
         if spec.clients not in (0, len(partition.clients)):
             raise FedveilError(
-                f"data.clients: the data set '{dataset.name}' has {len(partition.clients)} sites, not {spec.clients};"
+                f"data.clients: the data set '{outline.name}' has {len(partition.clients)} sites, not {spec.clients};"
                 " leave it out, or choose another partition"
             )
         return partition
     return make_partition(
-        strata(dataset.train.labels, dataset.task),
-        strata(dataset.validation.labels, dataset.task),
+        outline.train,
+        outline.validation,
         spec.partition,
         spec.clients,
-        spec.records if spec.records is not None else len(dataset.train) // spec.clients,
+        spec.records if spec.records is not None else len(outline.train) // spec.clients,
         spec.test,
         spec.seed,
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
@@ -17,14 +18,17 @@ from fedveil.config.front_doors import DOORS, Choice, as_settings, choices_for, 
 from fedveil.config.merge import ABSENT, difference, merge, set_dotted, without
 from fedveil.config.public_facts import facts_of
 from fedveil.config.site_settings import absolute_files, file_task, with_all_sites
-from fedveil.core.checks import FieldError, count, not_negative
+from fedveil.config.spec_keys import suggested_key
+from fedveil.core.checks import FieldError, count, not_negative, positive
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.objectives import Objective
 from fedveil.core.openness import OWN_TESTS, Openness, network_caveats
+from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import Population, Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import task_of
+from fedveil.mechanisms.right_counts import RightCounts
 from fedveil.method import Method
 from fedveil.zoo import FED_AVG, ZOO, named
 
@@ -53,12 +57,23 @@ class ModelSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSpec:
-    """The global model is evaluated every `every` rounds, and after the last."""
+    """The global model is evaluated every `every` rounds, and after the last.
+
+    With `sigma`, real sites do it, on records that they hold out: they send counts with noise of this multiplier, and
+    pay for it. Without, it is done where the training is begun.
+    """
 
     every: int = 1
+    sigma: float | None = None
 
     def __post_init__(self) -> None:
         count("every", self.every)
+        if self.sigma is not None:
+            positive("sigma", self.sigma)
+
+    @property
+    def counts(self) -> RightCounts | None:
+        return None if self.sigma is None else RightCounts(self.sigma, self.every)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +170,7 @@ class Spec:
             strict=self.privacy.strict,
             budget=self.privacy.budget,
             caveats=tuple(dict.fromkeys((*caveats, *self.caveats))),
+            counts=self.evaluation.counts,
         )
 
 
@@ -188,9 +204,23 @@ def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) ->
         settings = set_dotted(settings, key, value)
     if "local.steps" in overrides and "local.epochs" not in overrides:
         settings = set_dotted(settings, "local.epochs", ABSENT)  # epochs would win over steps
+    model = settings.get("model")
+    if isinstance(model, Mapping) and callable(model.get("name")):
+        settings = {**settings, "model": {**model, "name": _name_of(model["name"])}}
     if "method" not in settings and not isinstance(source, Mapping | Spec):
         raise FedveilError(f'{source}: names no method; say which, as in method = "fed-cdp"')
     return settings
+
+
+def _name_of(factory: Any) -> str:
+    """`package.module:factory` of a class or function: by this name workers and a resumed run find it again."""
+    module, name = getattr(factory, "__module__", ""), getattr(factory, "__qualname__", "")
+    if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not factory:
+        raise FedveilError(
+            f"model.name: {name or factory!r} can't be found again by its name, which workers and a resumed run must;"
+            " define it at the top of a module, as my_networks.py, and give my_networks.MyNetwork"
+        )
+    return f"{module}:{name}"
 
 
 def _read(source: object) -> dict[str, Any]:
@@ -207,7 +237,8 @@ def _read(source: object) -> dict[str, Any]:
         )
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
-        raise FedveilError(f"{source}: neither a method ({', '.join(ZOO)}) nor a spec file or a run")
+        near = did_you_mean(str(source), ZOO) or f"; methods are {', '.join(ZOO)}"
+        raise FedveilError(f"{source}: neither a method nor a spec file or a run{near}")
     if (path / "run.json").is_file():
         raise FedveilError(f"{path}: a run; give its spec ({path / 'spec.toml'}), or go on: fedveil resume {path}")
     if path.is_dir():
@@ -253,10 +284,9 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None, dataset:
     known = ("data", "model", "evaluation", "privacy", "objective", "seed", *METHOD_KEYS)
     for key in table:
         if key not in known:
-            raise FedveilError(
-                f"{key}: unknown key; there are method, {', '.join(known)}, and nested ones with dots, as stop.rounds"
-            )
+            raise FedveilError(f"{_unknown(key, table[key])}: unknown key{_meant(key, table[key], known)}")
     privacy = structure(table["privacy"], PrivacySpec, "privacy")
+    _check_whole_mechanisms(base, settings, table)
     if privacy.calibrate:
         _check_unsolved(settings)
         table |= {place: _with_start(table[place]) for place in PLACES}
@@ -273,6 +303,21 @@ def _complete(settings: dict[str, Any], task: Mapping[str, Any] | None, dataset:
     )
 
 
+def _unknown(key: str, value: Any) -> str:
+    """The dotted key that was given: the path to the first value in it."""
+    while isinstance(value, Mapping) and value:
+        inner, value = next(iter(value.items()))
+        key = f"{key}.{inner}"
+    return key
+
+
+def _meant(key: str, value: Any, known: Sequence[str]) -> str:
+    meant = suggested_key(_unknown(key, value))
+    if meant is not None:
+        return f"; did you mean {meant}?"
+    return f"; there are method, {', '.join(known)}, and nested ones with dots, as stop.rounds"
+
+
 def _choices(
     base: str, settings: Mapping[str, Any], below: Mapping[str, Any], task: Mapping[str, Any], dataset: Dataset | None
 ) -> tuple[Choice, ...]:
@@ -283,7 +328,9 @@ def _choices(
     table = with_all_sites(table, settings, task)
     privacy = structure(table["privacy"], PrivacySpec, "privacy")
     data = structure(table["data"], DataSpec, "data")
-    return choices_for(base, facts_of(data, privacy.budget if privacy.calibrate else None, dataset), settings)
+    budget = privacy.budget if privacy.calibrate else None
+    outline = None if dataset is None else dataset.outline
+    return choices_for(base, facts_of(data, budget, outline), settings)
 
 
 def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,6 +341,23 @@ def _laid_over(task: Mapping[str, Any], method: Mapping[str, Any], plain: Mappin
         if kind not in (None, plain[key].get("kind") if isinstance(plain[key], Mapping) else None):
             own[key] = method[key]
     return own
+
+
+def _check_whole_mechanisms(base: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> None:
+    """Refuse a single key of noise that the method does not have: half a mechanism can't be guessed."""
+    for place in PLACES:
+        given, whole = settings.get(place), table[place]
+        lacking = [key for key in ("clip", "sigma") if isinstance(whole, Mapping) and key not in whole]
+        if ZOO[base].method.mechanisms.get(place) is not None or not lacking or not isinstance(given, Mapping):
+            continue
+        if table["privacy"].get("calibrate") and lacking == ["sigma"]:  # it is solved for
+            continue
+        having = next(name for name, entry in ZOO.items() if name not in DOORS and place in entry.method.mechanisms)
+        named = ", ".join(f"{place}.{key}" for key in given) or place
+        raise FedveilError(
+            f"{named}: {base} adds no noise there, so {' and '.join(f'{place}.{key}' for key in lacking)} must be given"
+            f" too; or begin with a method that has it: {having}"
+        )
 
 
 def _check_unsolved(settings: Mapping[str, Any]) -> None:

@@ -10,11 +10,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+
+from fedveil.core.deferred import tensor_files, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _METADATA = "fedveil"
 
@@ -28,7 +31,7 @@ def digested(tensors: Mapping[str, Tensor], facts: Mapping[str, str] | None = No
     kept = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     known = dict(facts or {})
     stamp = {"digest": _digest(kept, known), "facts": known}
-    return save(kept, metadata={_METADATA: json.dumps(stamp, sort_keys=True)})
+    return tensor_files.save(kept, metadata={_METADATA: json.dumps(stamp, sort_keys=True)})
 
 
 def read_digested(path: Path, *, required: bool = True) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -120,7 +120,7 @@ class Secondary:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """(ε, δ)-differential privacy of one `unit` against one `view`.
 
@@ -181,6 +181,11 @@ class Guarantee:
             return f"{self.name}: ε = ∞ ({self.relation}; {self.reason})"
         value = f"ε = {rounded_up(self.epsilon)} at δ = {self.delta:g} ({self.relation}; {self.composition})"
         return "; ".join([f"{self.name}: {value}", *(caveat.text for caveat in self.spoiling)])
+
+    def __repr__(self) -> str:
+        """Short: the cell, its ε, and that it does not hold as it stands where that is so."""
+        at = f" at δ = {self.delta:g}, {self.relation}" if self.finite else ""
+        return f"<{self.name}: ε = {rounded_up(self.epsilon)}{at}{'' if self.void is None else ', NOT private'}>"
 
     def to_dict(self) -> dict[str, object]:
         """JSON-ready; infinities are the string "inf"."""

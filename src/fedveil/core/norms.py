@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+from fedveil.core.deferred import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 BLOCK = 2**14
 

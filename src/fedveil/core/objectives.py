@@ -8,15 +8,15 @@ and no ε depends on it. Weights that were counted from private labels would be 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy, huber_loss, mse_loss
+from typing import TYPE_CHECKING, ClassVar
 
 from fedveil.core.checks import positive
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.core.tasks import Regression, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FAR_FROM_A_CLASS = 1e4
 """A constant guess among a million classes has a mean cross-entropy of 14; far beyond it nothing is learned."""
@@ -40,8 +40,9 @@ class CrossEntropy:
 
     def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """`[N]` from outputs `[N, classes]` and labels `[N]`, or distributions over the classes `[N, classes]`."""
-        weight = torch.tensor(self.weights, dtype=outputs.dtype) if self.weights else None
-        return cross_entropy(outputs, labels, weight, reduction="none")
+        device, dtype = outputs.device, outputs.dtype
+        weight = torch.tensor(self.weights, device=device, dtype=dtype) if self.weights else None
+        return torch.nn.functional.cross_entropy(outputs, labels, weight, reduction="none")
 
     @property
     def out_of_bounds(self) -> float:
@@ -58,7 +59,7 @@ class SquaredError:
 
     def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """`[N]` from outputs `[N, 1]` and labels `[N]`."""
-        return mse_loss(outputs.squeeze(-1), labels.to(outputs.dtype), reduction="none")
+        return torch.nn.functional.mse_loss(outputs.squeeze(-1), labels.to(outputs.dtype), reduction="none")
 
     @property
     def out_of_bounds(self) -> float:
@@ -82,7 +83,9 @@ class Huber:
 
     def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """`[N]` from outputs `[N, 1]` and labels `[N]`."""
-        return huber_loss(outputs.squeeze(-1), labels.to(outputs.dtype), reduction="none", delta=self.width)
+        return torch.nn.functional.huber_loss(
+            outputs.squeeze(-1), labels.to(outputs.dtype), reduction="none", delta=self.width
+        )
 
     @property
     def out_of_bounds(self) -> float:

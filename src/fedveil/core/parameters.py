@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import prod
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from fedveil.core.deferred import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fedveil.core.scores import ClassScores, NumberScores, PartScores, Scores, SiteScores
 from fedveil.core.tasks import Classification, Regression, Task
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CALIBRATION_BINS = 10
 """Equal parts of [0, 1] into which answers fall by how sure the model is of them."""

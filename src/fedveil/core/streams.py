@@ -34,6 +34,7 @@ class Purpose(StrEnum):
     UPLOAD_NOISE = "upload noise"
     SERVER_NOISE = "server noise"
     REPORT_NOISE = "report noise"
+    COUNT_NOISE = "count noise"
     SELECTION = "selection"
     AUDIT = "audit"
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.core.tasks import Classification
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_LISTED = 10
 

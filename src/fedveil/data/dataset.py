@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fedveil.core.checks import one_of, plain_name
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
-from fedveil.core.openness import Openness, features_caveats, validation_caveats
+from fedveil.core.openness import Openness
 from fedveil.core.tasks import Classification, Regression, Task
 from fedveil.data.class_labels import class_indices
 from fedveil.data.examples import Examples as Examples
@@ -26,9 +25,13 @@ from fedveil.data.examples import check_labels, check_tensors, examples_digest
 from fedveil.data.examples import to_float as to_float
 from fedveil.data.known_sets import known_set
 from fedveil.data.named_set import ExampleArrays
+from fedveil.data.outlines import Outline, no_official_test
 from fedveil.data.raw_records import raw_records
 from fedveil.data.schema import Schema
 from fedveil.data.site_records import SiteRecords, check_sites
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 STRATA = 10
 """Equal parts of the public range of a number that stand for classes where records are dealt by label."""
@@ -73,7 +76,23 @@ class Dataset:
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """What must be said with every guarantee on these records."""
-        return features_caveats(self.features) + validation_caveats(self.validation_records)
+        return self.outline.caveats
+
+    @cached_property
+    def outline(self) -> Outline:
+        """All that dividing it over clients and promising something depends on."""
+        return Outline(
+            name=self.name,
+            task=self.task,
+            input_shape=self.input_shape,
+            tokens=self.tokens,
+            train=strata(self.train.labels, self.task).numpy(),
+            validation=strata(self.validation.labels, self.task).numpy(),
+            test=None if self.test is None else strata(self.test.labels, self.task).numpy(),
+            sites=self.sites,
+            features=self.features,
+            validation_records=self.validation_records,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -137,7 +156,11 @@ def from_tensors(
 
 def _as_examples(where: str, records: object, class_names: tuple[str, ...]) -> Examples:
     """Tensors as they are; of arrays, what a training takes: whole numbers or names as classes, others as numbers."""
-    if isinstance(records, Examples) and isinstance(records.inputs, Tensor) and isinstance(records.labels, Tensor):
+    if (
+        isinstance(records, Examples)
+        and isinstance(records.inputs, torch.Tensor)
+        and isinstance(records.labels, torch.Tensor)
+    ):
         return records
     raw = raw_records(where, records)
     if raw.labels.dtype.kind in "UO" and class_names:
@@ -179,7 +202,7 @@ def official_split(dataset: Dataset) -> Dataset:
     Geyer et al. and PriFedSync train on all of them; Fed-CDP keeps some apart for validation.
     """
     if dataset.test is None:
-        raise FedveilError(f"data.split: the data set '{dataset.name}' has no official test set")
+        raise no_official_test(dataset.name)
     whole = Examples(
         torch.cat([dataset.train.inputs, dataset.validation.inputs]),
         torch.cat([dataset.train.labels, dataset.validation.labels]),
@@ -202,6 +225,7 @@ def load(name: str) -> Dataset:
         features=wanted.features,
         validation_records=wanted.validation_records,
     )
+    dataset = replace(dataset, schema=wanted.schema)
     return with_sites(dataset, arrays.sites) if arrays.sites else dataset
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedveil.core.errors import FedveilError
+from fedveil.data.row_lists import RowNumbers
 
 Integers = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
@@ -28,25 +29,28 @@ def counts_of(labels: Integers, classes: int) -> Integers:
     return np.bincount(labels, minlength=classes)
 
 
-def deal_in_passes(items: int, clients: int, hand: int, dealing: np.random.Generator) -> Integers:
+def deal_in_passes(items: int, clients: int, hand: int, dealing: np.random.Generator) -> RowNumbers:
     """Deal `hand` of the `items` to each client: [clients, hand].
 
     One pass is a fresh shuffle dealt without repetition until no full hand is left; the next clients are
     served by the next pass. So the hands are disjoint as long as clients × hand ≤ items.
     """
     served = items // hand
-    hands = np.empty((clients, hand), dtype=np.int64)
+    hands = np.empty((clients, hand), dtype=np.int32)
     for first in range(0, clients, served):
         now = min(served, clients - first)
         hands[first : first + now] = dealing.choice(items, now * hand, replace=False).reshape(now, hand)
     return hands
 
 
-def choose_independently(items: int, clients: int, hand: int, choosing: np.random.Generator) -> Integers:
+def choose_independently(items: int, clients: int, hand: int, choosing: np.random.Generator) -> RowNumbers:
     """A random choice of `hand` of the `items` for each client, whatever the others hold: [clients, hand]."""
     if hand == items:
-        return np.tile(np.arange(items), (clients, 1))
-    return np.stack([choosing.choice(items, hand, replace=False) for _ in range(clients)])
+        return np.tile(np.arange(items, dtype=np.int32), (clients, 1))
+    hands = np.empty((clients, hand), dtype=np.int32)
+    for client in range(clients):
+        hands[client] = choosing.choice(items, hand, replace=False)
+    return hands
 
 
 def draw_label_counts(
@@ -76,7 +80,7 @@ def draw_label_counts(
     return counts
 
 
-def deal_by_label(labels: Integers, wanted: Integers, dealing: np.random.Generator) -> Integers:
+def deal_by_label(labels: Integers, wanted: Integers, dealing: np.random.Generator) -> RowNumbers:
     """Give each client `wanted[client, label]` records of each label: [clients, records].
 
     The records of a label are shuffled once and dealt around: client after client takes the next ones,
@@ -84,7 +88,7 @@ def deal_by_label(labels: Integers, wanted: Integers, dealing: np.random.Generat
     gives no client a record twice.
     """
     clients, classes = wanted.shape
-    hands = np.empty((clients, int(wanted[0].sum())), dtype=np.int64)
+    hands = np.empty((clients, int(wanted[0].sum())), dtype=np.int32)
     row_starts = np.arange(clients) * hands.shape[1]
     flat = hands.reshape(-1)
     order = dealing.permutation(len(labels))

@@ -70,6 +70,7 @@ class ColumnEncoder:
 
     def _categories(self, cells: Cells) -> EncodedColumn:
         assert self._codes is not None
+        assert not isinstance(self.column, NumberColumn)
         codes = self._codes.of(cells)
         missing, unknown = codes == NO_VALUE, codes == NO_CATEGORY
         values: NDArray[Any]
@@ -78,9 +79,11 @@ class ColumnEncoder:
         elif isinstance(self.column, FlagColumn):
             values = self._features((codes == 1)[:, None], missing)
         else:
-            hot = np.zeros((len(codes), len(self.column.values)), dtype=np.float32)
+            hot = np.zeros((len(codes), len(self.column.categories)), dtype=np.float32)
             present = np.flatnonzero(codes >= 0)
             hot[present, codes[present]] = 1.0
+            if self.column.reference:
+                hot = np.delete(hot, self.column.categories.index(self.column.reference), axis=1)
             absent = missing | unknown if self.column.outside == "missing" else missing
             values = self._features(hot, absent)
         if self.column.outside == "missing":
@@ -128,12 +131,19 @@ def _has_decimal_comma(text: str) -> bool:
 
 
 def scaled_numbers(numbers: NDArray[np.float64], column: NumberColumn) -> NDArray[np.float32]:
-    """Numbers on [−1, 1]: low becomes −1 and high 1, and what lies beyond them counts as one of them."""
-    low, high = column.low, column.high
-    inside = np.clip(numbers, low, high)
-    if column.scale == "logarithm":
-        inside, low, high = np.log1p(inside), float(np.log1p(low)), float(np.log1p(high))
-    return np.clip(2.0 * ((inside - low) / (high - low)) - 1.0, -1.0, 1.0).astype(np.float32)
+    """Numbers on [−1, 1]: low becomes −1 and high 1, and what lies beyond them counts as one of them.
+
+    With a reach above 1 they are cut at ±reach instead.
+    """
+    low, high, reach = column.low, column.high, column.reach
+    if reach == 1:
+        numbers = np.clip(numbers, low, high)
+    if column.scale != "linear":
+        numbers, low, high = np.log1p(np.maximum(numbers, 0.0)), float(np.log1p(low)), float(np.log1p(high))
+    if column.scale == "amount":
+        return np.minimum(numbers / high, reach).astype(np.float32)
+    with np.errstate(over="ignore"):
+        return np.clip(2.0 * ((numbers - low) / (high - low)) - 1.0, -reach, reach).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

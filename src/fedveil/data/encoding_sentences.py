@@ -23,10 +23,13 @@ def column_encoding(column: Column) -> str:
     """The features of a column: their formula, and what a missing value becomes."""
     several = len(feature_names(column)) > 1
     missing = "; missing: 0, and the last feature is 1" if several and column.missing == "flag" else ""
+    missing = "; missing: 0" if column.missing == "zero" else missing
     if column.source == FROM_DATA:
         return f"{PRIVATE_RANGE}{missing}"
     if isinstance(column, NumberColumn):
         low, high = f"{column.low:g}", f"{column.high:g}"
+        if column.scale == "amount":
+            return f"log(1 + x)/log(1 + {high}), at least 0 and at most {column.reach:g}{missing}"
         value, low, high = (
             ("log(1 + x)", f"log(1 + {low})", f"log(1 + {high})")
             if column.scale == "logarithm"
@@ -36,7 +39,9 @@ def column_encoding(column: Column) -> str:
                 high,
             )
         )
-        return f"2·({value} − {low})/({high} − {low}) − 1, x cut to the range{missing}"
+        cut = "x cut to the range" if column.reach == 1 else f"cut to ±{column.reach:g}"
+        return f"2·({value} − {low})/({high} − {low}) − 1, {cut}{missing}"
     if isinstance(column, CategoryColumn):
-        return f"for each category 1 or 0{missing}"
+        but = f" but {column.reference}" if column.reference else ""
+        return f"for each category{but} 1 or 0{missing}"
     return f"no: 0, yes: 1{missing}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.suggestions import did_you_mean
 from fedveil.data import sets
 from fedveil.data.named_set import NamedSet
 
@@ -16,10 +17,10 @@ SETS: dict[str, NamedSet] = {one.name: one for one in vars(sets).values() if isi
 def known_set(name: str) -> NamedSet:
     """The declaration of a data set; a name that nobody declared is refused."""
     if name not in SETS:
-        raise FedveilError(
-            f"unknown data set '{name}': choose one of {', '.join(sorted(SETS))}; records of your own are given in"
-            " Python, as dataset=…"
+        near = did_you_mean(name, SETS) or (
+            f": choose one of {', '.join(sorted(SETS))}; records of your own are given in Python, as dataset=…"
         )
+        raise FedveilError(f"unknown data set '{name}'{near}")
     return SETS[name]
 
 

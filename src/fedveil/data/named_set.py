@@ -16,6 +16,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.openness import Openness
 from fedveil.data.dealing import Integers
 from fedveil.data.download_progress import DownloadProgress
+from fedveil.data.schema import Schema
 from fedveil.data.site_records import SiteRecords, sites_in_order
 from fedveil.data.sources import SourceFile, read_source
 
@@ -81,7 +82,7 @@ def no_more_files() -> Sequence[SourceFile]:
     return ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class NamedSet:
     """All that is known of a data set before it is read.
 
@@ -89,7 +90,8 @@ class NamedSet:
     reads it; it is only asked when all of `files` are here. `origins` are tried in turn. A set without files says in
     `carried_by` which package holds its records. `task` is the papers' setting (Fed-CDP, Table I), with the network
     and learning rate we train it with, in the shape of a spec file. `features` and `validation_records` are declared as
-    in `Dataset`. `encoding` tells apart how features are made of the files: other constants give other text.
+    in `Dataset`. `encoding` tells apart how features are made of the files: other constants give other text. `schema`
+    makes the same features of a table's rows, for whoever uses a trained model.
     """
 
     name: str
@@ -106,6 +108,7 @@ class NamedSet:
     encoding: str = ""
     more_files: Callable[[], Sequence[SourceFile]] = no_more_files
     carried_by: str = ""
+    schema: Schema | None = None
 
     @property
     def tabular(self) -> bool:

@@ -9,9 +9,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from fedveil.core.checks import plain_name
+from fedveil.core.deferred import torch
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.openness import Openness
 from fedveil.core.tasks import Classification, Task

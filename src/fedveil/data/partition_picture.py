@@ -12,8 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.partitions import Partition
@@ -56,30 +55,29 @@ class PartitionSummary:
         ]
 
 
-def summarise_partition(partition: Partition, labels: Tensor, classes: int) -> PartitionSummary:
+def summarise_partition(partition: Partition, labels: ArrayLike, classes: int) -> PartitionSummary:
     """The numbers behind the picture; `labels` are those of the training part."""
     counts = partition.label_counts(labels, classes)
-    held = np.zeros(len(labels), dtype=bool)
-    for indices in partition.clients:
-        held[indices.numpy()] = True
+    held = np.zeros(len(np.asarray(labels)), dtype=bool)
+    held[partition.clients.rows] = True
     return PartitionSummary(
         clients=len(partition.clients),
-        records=_spread(counts.sum(dim=1).numpy()),
-        labels=_spread((counts > 0).sum(dim=1).numpy()),
-        tests=_spread(np.array([len(indices) for indices in partition.tests])),
+        records=_spread(counts.sum(axis=1)),
+        labels=_spread((counts > 0).sum(axis=1)),
+        tests=_spread(np.array(partition.tests.sizes)),
         max_copies=partition.max_copies,
         mean_copies=partition.mean_copies,
-        unused=int(len(labels) - held.sum()),
+        unused=int(np.count_nonzero(~held)),
         seed=partition.seed,
-        sites=tuple(zip(partition.names, map(len, partition.clients), strict=True)) if partition.names else (),
+        sites=tuple(zip(partition.names, partition.clients.sizes, strict=True)) if partition.names else (),
     )
 
 
 def draw_partition(
-    partition: Partition, labels: Tensor, classes: int, path: Path, class_names: Sequence[str] = ()
+    partition: Partition, labels: ArrayLike, classes: int, path: Path, class_names: Sequence[str] = ()
 ) -> None:
     """Write a PNG: bars for a few clients, a map of labels × clients for many."""
-    counts = partition.label_counts(labels, classes).numpy().astype(np.float64)
+    counts = partition.label_counts(labels, classes).astype(np.float64)
     names = list(class_names) or [str(label) for label in range(classes)]
     figure = Figure(figsize=(11, 5.2), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dealing import (
@@ -28,6 +26,7 @@ from fedveil.data.dealing import (
     draw_label_counts,
     generator,
 )
+from fedveil.data.row_lists import RowLists, RowNumbers
 from fedveil.data.site_records import SiteRecords
 
 
@@ -90,32 +89,31 @@ PARTITIONS: dict[str, type[PartitionKind]] = {
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Indices into the training part (`clients`) and the validation part (`tests`), one tensor per client.
+    """RowNumbers of the training part (`clients`) and of the validation part (`tests`), one list per client.
 
-    The indices of a client are distinct and ascending. Two clients may hold the same record: `max_copies` is
+    The rows of a client are distinct and ascending. Two clients may hold the same record: `max_copies` is
     the number of clients that hold the most shared record and `mean_copies` the mean over all records that
     are held, both 1 for a disjoint partition. Test sets of different clients may overlap. `names` are those of the
     sites; simulated clients have none.
     """
 
-    clients: tuple[Tensor, ...]
-    tests: tuple[Tensor, ...]
+    clients: RowLists
+    tests: RowLists
     max_copies: int
     mean_copies: float
     seed: int
     names: tuple[str, ...] = ()
 
-    def label_counts(self, labels: Tensor, classes: int) -> Tensor:
+    def label_counts(self, labels: ArrayLike, classes: int) -> Integers:
         """How often each label occurs at each client: [clients, classes]."""
-        sizes = torch.tensor([len(indices) for indices in self.clients])
-        owners = torch.repeat_interleave(torch.arange(len(self.clients)), sizes)
-        cells = owners * classes + labels[torch.cat(self.clients)]
-        return torch.bincount(cells, minlength=len(self.clients) * classes).view(len(self.clients), classes)
+        owners = np.repeat(np.arange(len(self.clients)), self.clients.sizes)
+        cells = owners * classes + np.asarray(labels)[self.clients.rows]
+        return np.bincount(cells, minlength=len(self.clients) * classes).reshape(len(self.clients), classes)
 
 
 def make_partition(
-    labels_train: Tensor,
-    labels_validation: Tensor,
+    labels_train: ArrayLike,
+    labels_validation: ArrayLike,
     spec: SimulatedClients,
     clients: int,
     records_per_client: int,
@@ -156,12 +154,12 @@ def make_partition(
         tests = deal_by_label(validation, wanted, testing)
         tests.sort(axis=1)
     else:
-        tests = np.empty((clients, 0), dtype=np.int64)
+        tests = np.empty((clients, 0), dtype=np.int32)
 
     copies = np.bincount(held.reshape(-1), minlength=len(train))
     return Partition(
-        clients=torch.from_numpy(held).unbind(0),
-        tests=torch.from_numpy(tests).unbind(0),
+        clients=RowLists.of_table(held),
+        tests=RowLists.of_table(tests),
         max_copies=int(copies.max()),
         mean_copies=held.size / int(np.count_nonzero(copies)),
         seed=seed,
@@ -181,10 +179,10 @@ def site_partition(sites: Sequence[SiteRecords], test_per_client: int, seed: int
                 f" {len(site.validation)} validation records"
             )
         chosen = testing.permutation(np.asarray(site.validation, dtype=np.int64))[:test_per_client]
-        tests.append(torch.from_numpy(np.sort(chosen)))
+        tests.append(np.sort(chosen))
     return Partition(
-        clients=tuple(torch.arange(site.train.start, site.train.stop) for site in sites),
-        tests=tuple(tests),
+        clients=RowLists.of(np.arange(site.train.start, site.train.stop) for site in sites),
+        tests=RowLists.of(tests),
         max_copies=1,
         mean_copies=1.0,
         seed=seed,
@@ -194,12 +192,12 @@ def site_partition(sites: Sequence[SiteRecords], test_per_client: int, seed: int
 
 def _deal_shards(
     labels: Integers, clients: int, records: int, per_client: int, dealing: np.random.Generator
-) -> Integers:
+) -> RowNumbers:
     size = records // per_client
     shards = len(labels) // size
     # What doesn't fill a shard is left out at random before sorting, so that no label pays for the remainder.
     kept = dealing.permutation(len(labels))[: shards * size]
-    cut = kept[np.argsort(labels[kept], kind="stable")].reshape(shards, size)
+    cut = kept[np.argsort(labels[kept], kind="stable")].astype(np.int32).reshape(shards, size)
     return cut[deal_in_passes(shards, clients, per_client, dealing)].reshape(clients, records)
 
 
@@ -214,16 +212,16 @@ def _dirichlet_preferences(
     return preferences
 
 
-def _label_frequencies(labels: Integers, held: Integers, classes: int) -> NDArray[np.float64]:
+def _label_frequencies(labels: Integers, held: RowNumbers, classes: int) -> NDArray[np.float64]:
     cells = labels[held] + np.arange(len(held))[:, None] * classes
     counts = np.bincount(cells.reshape(-1), minlength=len(held) * classes).reshape(len(held), classes)
     return np.asarray(counts / held.shape[1], dtype=np.float64)
 
 
-def _label_array(labels: Tensor, part: str) -> Integers:
-    if labels.ndim != 1 or labels.dtype != torch.int64:
-        raise FedveilError(f"{part} labels must be a vector of int64, not {labels.dtype} {tuple(labels.shape)}")
-    array: Integers = labels.numpy()
+def _label_array(labels: ArrayLike, part: str) -> Integers:
+    array = np.asarray(labels)
+    if array.ndim != 1 or array.dtype != np.int64:
+        raise FedveilError(f"{part} labels must be a vector of int64, not {array.dtype} {array.shape}")
     if array.min(initial=0) < 0:
         raise FedveilError(f"{part} labels must not be negative, found {array.min()}")
     return array

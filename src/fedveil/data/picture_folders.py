@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.data.picture_format import PictureFormat
 from fedveil.data.raw_records import RawRecords
@@ -26,10 +26,10 @@ def read_picture_folder(where: str, folder: Path, pictures: PictureFormat | None
     paths = [(path, one.name) for one in classes for path in sorted(one.iterdir()) if path.suffix.lower() in ENDINGS]
     if not paths:
         raise FedveilError(f"{where}: {folder} holds no pictures ({', '.join(ENDINGS)})")
-    first = _decoded(where, paths[0][0], pictures)
+    first = decoded_picture(where, paths[0][0], pictures)
     inputs = np.empty((len(paths), *first.shape), dtype=np.uint8)
     for number, (path, _) in enumerate(paths):
-        decoded = _decoded(where, path, pictures)
+        decoded = decoded_picture(where, path, pictures)
         if decoded.shape != first.shape:
             sizes = ["×".join(map(str, one.shape[1:])) for one in (decoded, first)]
             raise FedveilError(
@@ -40,7 +40,8 @@ def read_picture_folder(where: str, folder: Path, pictures: PictureFormat | None
     return RawRecords(torch.from_numpy(inputs), np.array([name for _, name in paths], dtype=object))
 
 
-def _decoded(where: str, path: Path, pictures: PictureFormat | None) -> NDArray[np.uint8]:
+def decoded_picture(where: str, path: Path, pictures: PictureFormat | None) -> NDArray[np.uint8]:
+    """The bytes of one picture [C, height, width]."""
     from PIL import Image, UnidentifiedImageError  # not needed for tables
 
     try:

@@ -7,6 +7,7 @@ is measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedveil.core.checks import positive
+from fedveil.data.schema import NumberColumn
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,22 @@ def scaled_columns(values: NDArray[np.float64], scales: Sequence[PublicScale]) -
         measured = np.where([scale.logarithm for scale in scales], np.log1p(np.maximum(values, 0.0)), values)
         features = np.clip((measured - centres) / spreads, -limits, limits)
     return np.where(np.isnan(features), 0.0, features).astype(np.float32)
+
+
+def number_column(name: str, scale: PublicScale, *, unit: str = "", missing: str = "error") -> NumberColumn:
+    """The column of a schema that is scaled alike."""
+    low, high = scale.centre - scale.spread, scale.centre + scale.spread
+    if scale.logarithm:
+        if scale.centre:
+            raise ValueError(f"{name}: in a schema an amount of 0 becomes 0")
+        low, high = 0.0, math.expm1(scale.spread)
+    return NumberColumn(
+        name=name,
+        low=low,
+        high=high,
+        unit=unit,
+        scale="amount" if scale.logarithm else "linear",
+        missing=missing,
+        outside="clip",
+        reach=scale.limit,
+    )

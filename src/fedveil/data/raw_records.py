@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.data.examples import Examples
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 GivenLabels = NDArray[Any]
 """GivenLabels [N] as they were given: numbers, texts, or (as objects) anything that can be compared."""
@@ -48,7 +50,7 @@ def raw_records(where: str, value: object) -> RawRecords:
 
 def input_tensor(where: str, values: object) -> Tensor:
     """Bytes stay bytes (pictures), whole numbers become int64 (tokens), all other numbers float32."""
-    if not isinstance(values, Tensor):
+    if not isinstance(values, torch.Tensor):
         array = _array(where, values)
         if array.dtype.kind not in "biuf":
             raise FedveilError(f"{where}: inputs must be numbers, not {_kind_of(array)}")
@@ -56,7 +58,7 @@ def input_tensor(where: str, values: object) -> Tensor:
             raise FedveilError(f"{where}: inputs hold whole numbers beyond 2^63")
         native = array.astype(array.dtype.newbyteorder("="), copy=False)
         wide = native.astype(np.int64) if native.dtype.kind == "u" and native.dtype != np.uint8 else native
-        values = torch.from_numpy(np.ascontiguousarray(wide))
+        values = torch.from_numpy(np.require(wide, requirements=("C", "W")))  # tensors can be written to
     if values.is_complex():
         raise FedveilError(f"{where}: inputs must be real numbers, not {values.dtype}")
     values = values.detach().cpu()
@@ -68,7 +70,7 @@ def input_tensor(where: str, values: object) -> Tensor:
 
 def label_array(where: str, values: object) -> GivenLabels:
     """GivenLabels [N], of the type they have; a list keeps its objects as they are."""
-    if isinstance(values, Tensor):
+    if isinstance(values, torch.Tensor):
         array: GivenLabels = values.detach().cpu().numpy()
     elif isinstance(values, list | tuple):
         array = np.empty(len(values), dtype=object)
@@ -87,7 +89,7 @@ def _stacked(where: str, records: Any) -> tuple[Tensor, GivenLabels]:
     for number, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise FedveilError(f"{where}: example {number} must be a pair (input, label), not {type(pair).__name__}")
-        one = pair[0] if isinstance(pair[0], Tensor) else torch.from_numpy(_array(where, pair[0]).copy())
+        one = pair[0] if isinstance(pair[0], torch.Tensor) else torch.from_numpy(_array(where, pair[0]).copy())
         if inputs and (one.shape != inputs[0].shape or one.dtype != inputs[0].dtype):
             raise FedveilError(
                 f"{where}: example {number} is {one.dtype} {list(one.shape)}, and the first one"
@@ -109,7 +111,7 @@ def _array(where: str, values: object) -> NDArray[Any]:
 
 def _plain(label: Any) -> object:
     """A label as Python has it: a tensor or array of one number is that number."""
-    if isinstance(label, Tensor) and label.numel() == 1:
+    if isinstance(label, torch.Tensor) and label.numel() == 1:
         return label.item()
     if isinstance(label, np.generic | np.ndarray) and label.size == 1:
         return label.item()

@@ -29,8 +29,10 @@ LONGEST_TEXT = 1000
 class NumberColumn:
     """A number between `low` and `high`, in a unit. `scale` = "logarithm" is for amounts that differ by factors.
 
-    `missing`: "error", "flag" (a feature of its own), or "drop" (the row is left out). `outside` says the same of a
-    number beyond the range: "error", "clip" (it counts as the nearest bound), or "drop".
+    `scale` = "amount" is for those of which most are 0: its feature is 0 there, too, and 1 at `high`, by logarithms.
+    `missing`: "error", "flag" (a feature of its own), "zero" (all features are 0), or "drop" (the row is left out).
+    `outside` says the same of a number beyond the range: "error", "clip" (it counts as the nearest bound), or "drop".
+    Features of clipped numbers lie within ±`reach`: 1 clips at the bounds.
     """
 
     name: str
@@ -41,11 +43,12 @@ class NumberColumn:
     missing: str = "error"
     outside: str = "error"
     source: str = DOCUMENTED
+    reach: float = 1.0
     kind: ClassVar[str] = "number"
 
     def __post_init__(self) -> None:
         _check_column(self.name, self.missing, self.source)
-        one_of("scale", self.scale, ("linear", "logarithm"))
+        one_of("scale", self.scale, ("linear", "logarithm", "amount"))
         if self.unit:
             _check_text("unit", self.unit)
         one_of("outside", self.outside, ("error", "clip", "drop"))
@@ -53,10 +56,17 @@ class NumberColumn:
             if not abs(value) <= LARGEST:
                 raise FieldError(field, f"must be a finite number, not {value}")
             object.__setattr__(self, field, float(value))  # 20 and 20.0 are one schema, with one digest
+        if not 1 <= self.reach <= LARGEST:
+            raise FieldError("reach", f"must be a number from 1 on, not {self.reach}")
+        object.__setattr__(self, "reach", float(self.reach))
+        if self.reach > 1 and self.outside != "clip":
+            raise FieldError("reach", f"is for outside = 'clip', not {self.outside!r}")
         if not self.low < self.high:
             raise FieldError("high", f"must be above low = {self.low:g}, not {self.high:g}")
         if self.scale == "logarithm" and self.low < 0:
             raise FieldError("low", f"must not be negative with scale = 'logarithm', not {self.low:g}")
+        if self.scale == "amount" and self.low != 0:
+            raise FieldError("low", f"must be 0 with scale = 'amount', not {self.low:g}")
         if self.scale == "logarithm" and not math.log1p(self.low) < math.log1p(self.high):
             raise FieldError("high", "is too near to low for scale = 'logarithm'")
 
@@ -71,6 +81,7 @@ class CategoryColumn:
     """One of several named categories. `spellings` has for each what stands for it in a file.
 
     `outside` is for what is none of them: "error", "missing" (it counts as missing), or "drop" (the row is left out).
+    `reference` names the category that has no feature of its own: all the others are 0.
     """
 
     name: str
@@ -79,13 +90,14 @@ class CategoryColumn:
     missing: str = "error"
     outside: str = "error"
     source: str = DOCUMENTED
+    reference: str = ""
     kind: ClassVar[str] = "category"
 
     def __post_init__(self) -> None:
         _check_column(self.name, self.missing, self.source)
         one_of("outside", self.outside, ("error", "missing", "drop"))
         if self.outside == "missing" and self.missing == "error":
-            raise FieldError("outside", "is 'missing', so missing must be 'flag' or 'drop'")
+            raise FieldError("outside", "is 'missing', so missing must be 'flag', 'zero' or 'drop'")
         if not self.spellings:
             object.__setattr__(self, "spellings", tuple((name,) for name in self.categories))
         if not self.categories or len(self.spellings) != len(self.categories) or not all(self.spellings):
@@ -94,10 +106,12 @@ class CategoryColumn:
             _check_text("categories", text)
         _no_text_twice("categories", self.categories)
         _no_text_twice("categories", [text for texts in self.spellings for text in texts])
+        if self.reference and (self.reference not in self.categories or len(self.categories) < 2):
+            raise FieldError("reference", f"must be one of two or more categories, not {self.reference!r}")
 
     @property
     def values(self) -> tuple[str, ...]:
-        return tuple(f"{self.name} = {category}" for category in self.categories)
+        return tuple(f"{self.name} = {category}" for category in self.categories if category != self.reference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +183,16 @@ class Schema:
 
     def _check_target(self) -> None:
         where = f"columns.{self.target}"
-        if self.target_column.missing == "flag":
+        if self.target_column.missing in ("flag", "zero"):
             raise FieldError(f"{where}.missing", "must be 'error' or 'drop': this is the target")
         if isinstance(self.target_column, NumberColumn) and self.target_column.scale != "linear":
             raise FieldError(f"{where}.scale", "must be 'linear': this is the target")
+        if isinstance(self.target_column, NumberColumn) and self.target_column.reach != 1:
+            raise FieldError(f"{where}.reach", "must be 1: this is the target")
         if isinstance(self.target_column, CategoryColumn) and len(self.target_column.categories) < 2:
             raise FieldError(f"{where}.categories", "needs at least 2: this is the target")
+        if isinstance(self.target_column, CategoryColumn) and self.target_column.reference:
+            raise FieldError(f"{where}.reference", "must be left out: this is the target")
 
     @cached_property
     def target_column(self) -> Column:
@@ -219,7 +237,7 @@ def _texts_of(column: Column) -> list[str]:
 
 def _check_column(name: str, missing: str, source: str) -> None:
     _check_text("name", name)
-    one_of("missing", missing, ("error", "flag", "drop"))
+    one_of("missing", missing, ("error", "flag", "zero", "drop"))
     one_of("source", source, (DOCUMENTED, FROM_DATA))
 
 

@@ -15,6 +15,8 @@ from fedveil.core.digests import text_digest
 from fedveil.core.errors import FedveilError
 from fedveil.data.schema import CategoryColumn, Column, FlagColumn, NumberColumn, Schema
 
+_LATER_KEYS = ("reach", "reference")
+
 COLUMN_TYPES: dict[str, type[Column]] = {kind.kind: kind for kind in (NumberColumn, CategoryColumn, FlagColumn)}
 
 
@@ -59,6 +61,9 @@ def schema_digest(schema: Schema) -> str:
 def _column_table(column: Column) -> dict[str, Any]:
     table: dict[str, Any] = {"type": column.kind}
     table |= {part.name: getattr(column, part.name) for part in fields(column) if part.name != "name"}
+    for key in _LATER_KEYS:  # spelt out only where they say something: digests of older schemas stay as they are
+        if key in table and table[key] == getattr(type(column), key):
+            del table[key]
     if isinstance(column, CategoryColumn):
         spellings = table.pop("spellings")
         alike = all(texts == (name,) for name, texts in zip(column.categories, spellings, strict=True))
@@ -179,6 +184,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "missing": _text,
     "outside": _text,
     "source": _text,
+    "reach": _number,
+    "reference": _text,
     "categories": _categories,
     "no": _texts,
     "yes": _texts,

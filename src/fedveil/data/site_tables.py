@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import torch
 
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.data.encoded_table import EncodedTable, read_table
 from fedveil.data.examples import Examples

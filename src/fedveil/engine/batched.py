@@ -14,6 +14,7 @@ from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, local_work
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
@@ -25,7 +26,10 @@ from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.right_counts import Counted
 from fedveil.method import Method
+
+HOST = torch.device("cpu")
 
 EVALUATION_SLICE = 1000
 """Records evaluated at a time: fixed, so that sums of losses do not depend on the number of workers."""
@@ -87,6 +91,15 @@ class Chunking:
     clients: int
 
 
+@dataclass(frozen=True)
+class SiteCounts:
+    """What a real site counted, with noise, on so many records that it holds out."""
+
+    site: str
+    records: int
+    counts: Counted
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What a model says of the validation records, in their order, and sums over them: slices can be joined.
@@ -98,6 +111,7 @@ class Evaluation:
     outputs: Tensor  # [N, outputs], float32
     loss: float
     own: float = 0.0
+    counted: tuple[SiteCounts, ...] = ()  # in place of outputs, where real sites count on records of their own
 
     @staticmethod
     def total(parts: Iterable[Evaluation]) -> Evaluation:
@@ -110,20 +124,29 @@ class Evaluation:
         )
 
     @property
+    def measured(self) -> bool:
+        """Whether anything is known: of real sites none may have answered."""
+        return bool(self.counted) or len(self.outputs) > 0
+
+    @property
     def mean_loss(self) -> float:
+        if self.counted:
+            return self.loss / sum(site.records for site in self.counted)
         return self.loss / len(self.outputs) if len(self.outputs) else float("nan")
 
 
 class Engine:
     """Does the clients' work of a job in one process.
 
-    What a client computes depends on the round and its number, never on the chunk it is in.
+    What a client computes depends on the round and its number, never on the chunk it is in. Records, network and
+    clients' work are on `device`; what goes in and out (models, uploads, outputs) is at the host.
     """
 
-    def __init__(self, job: Job, gradients: Gradients | None = None) -> None:
-        self.job = job
+    def __init__(self, job: Job, gradients: Gradients | None = None, device: torch.device = HOST) -> None:
+        self.device, self.job = device, (job := job.on(device))
         self._model = _arranged(job.model)
         self.gradients = gradients or choose(job.model, job.sites.examples.inputs, job.objective)
+        self._labels = job.validation.labels.cpu()
         self._own_weights = own_weights(job.tests, len(job.validation))
         self._noise, self._memory = NoiseSource(job.streams), NoiseMemory()
 
@@ -148,6 +171,8 @@ class Engine:
         self, broadcast: Broadcast, clients: Sequence[int], taps: Taps = NO_TAPS, starts: Tensor | None = None
     ) -> tuple[Upload, ...]:
         """The uploads of `clients`, who must be alike (see `alike`), in their order."""
+        broadcast = replace(broadcast, parameters=broadcast.parameters.to(self.device))
+        starts = None if starts is None else starts.to(self.device)
         tile = self.plan.tile
         if tile == 1:
             uploads = self._work(broadcast, clients, taps, starts)
@@ -159,14 +184,14 @@ class Engine:
                     broadcast, clients[part], tile, taps, None if starts is None else starts[part]
                 )
             )
-        if starts is None or not self.job.tests:
-            return uploads
-        return tuple(replace(upload, own_score=self._own_score(broadcast, upload)) for upload in uploads)
+        if starts is not None and self.job.tests:
+            uploads = tuple(replace(upload, own_score=self._own_score(broadcast, upload)) for upload in uploads)
+        return uploads if self.device.type == "cpu" else tuple(upload.at_host() for upload in uploads)
 
     @torch.no_grad()
     def _own_score(self, broadcast: Broadcast, upload: Upload) -> float:
         """How good the uploaded model is on its client's own test set."""
-        records = self.job.tests[upload.client]
+        records = torch.from_numpy(self.job.tests[upload.client])
         outputs = self._outputs(broadcast.parameters + usable(upload.update), records)
         return float(self._points(outputs, records).mean())
 
@@ -199,9 +224,9 @@ class Engine:
     @torch.no_grad()
     def evaluate(self, parameters: Tensor, first: int) -> Evaluation:
         """Outputs and loss on the validation records from `first` on (one slice of them)."""
-        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)))
+        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)), device="cpu")
         outputs = self._outputs(parameters, records)
-        losses = self.job.objective.losses(outputs.double(), self.job.validation.labels[records])
+        losses = self.job.objective.losses(outputs.double(), self._labels[records])
         own = 0.0
         if self.job.tests:
             own = float((self._points(outputs, records) * self._own_weights[records]).sum())
@@ -209,7 +234,7 @@ class Engine:
 
     def _points(self, outputs: Tensor, records: Tensor) -> Tensor:
         """Of each of these validation records: 1 for the right class and 0 for another, or how far off a number is."""
-        labels = self.job.validation.labels[records]
+        labels = self._labels[records]
         if self.job.objective.of_numbers:
             return (outputs.squeeze(-1).double() - labels).abs()
         return (outputs.argmax(dim=1) == labels).double()
@@ -221,7 +246,7 @@ class Engine:
         try:
             parts = torch.split(self.job.validation.inputs[records], FORWARD_SLICE)
             with without_torch_warnings():
-                return torch.cat([self._model(to_float(part)) for part in parts]).float()
+                return torch.cat([self._model(to_float(part)) for part in parts]).float().cpu()
         finally:
             self._model.train()
 
@@ -234,13 +259,12 @@ def _arranged(model: nn.Module) -> nn.Module:
     return model
 
 
-def own_weights(tests: Sequence[Tensor], records: int) -> Tensor:
+def own_weights(tests: RowLists, records: int) -> Tensor:
     """Weights of the validation records with which correct answers add up to the mean accuracy over clients."""
-    weights = torch.zeros(records, dtype=torch.float64)
+    weights = torch.zeros(records, dtype=torch.float64, device="cpu")
     for members in tests:
-        weights.index_add_(
-            0, members, torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
-        )
+        share = weights.new_full((len(members),), 1 / (len(members) * len(tests)))
+        weights.index_add_(0, torch.from_numpy(members), share)
     return weights
 
 

@@ -14,7 +14,8 @@ from fedveil.core.parameters import Layout
 from fedveil.core.types import Population
 from fedveil.engine.client import Upload
 from fedveil.engine.post_processing import LAST_DIGITS, aggregated, agree
-from fedveil.engine.server import ServerState, Tally, weighted
+from fedveil.engine.server import Tally, weighted
+from fedveil.engine.server_state import ServerState
 from fedveil.engine.updates import usable
 from fedveil.engine.witness import looked_at
 from fedveil.mechanisms.adaptive import Reported

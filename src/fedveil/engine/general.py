@@ -107,7 +107,7 @@ def finite_rows(rows: Tensor, losses: Tensor, weights: Tensor, layout: Layout) -
     finite = torch.isfinite(norms).all(dim=-1) & torch.isfinite(losses)
     present = weights > 0
     keep = finite & present
-    zero = torch.zeros((), dtype=rows.dtype)
+    zero = rows.new_zeros(())
     return Rows(
         rows=torch.where(keep.unsqueeze(-1), rows, zero),
         losses=torch.where(keep, losses, zero),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Streams
 from fedveil.data.dataset import Examples
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.sites import Sites
 from fedveil.method import Method
+
+NO_TESTS = RowLists.of(())
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,16 @@ class Job:
     sites: Sites
     validation: Examples
     streams: Streams
-    tests: tuple[Tensor, ...] = ()
+    tests: RowLists = NO_TESTS
     objective: Objective = CROSS_ENTROPY
+
+    def on(self, device: torch.device) -> Job:
+        """The same training, its records and its network on a device. Who holds which records stays at the host."""
+        if device.type == "cpu":
+            return self
+        sites = replace(self.sites, examples=self.sites.examples.on(device))
+        model = copy.deepcopy(self.model).to(device)
+        return replace(self, model=model, sites=sites, validation=self.validation.on(device))
 
     @cached_property
     def layout(self) -> Layout:

@@ -21,9 +21,10 @@ from fedveil.engine.closing_check import ClosingCheck
 from fedveil.engine.cohort_memory import CohortMemory
 from fedveil.engine.job import Job
 from fedveil.engine.noise_memory import NoiseMemory
-from fedveil.engine.personal_models import PersonalModels, Starts
+from fedveil.engine.personal_models import AtTheirSites, PersonalModels, Starts
 from fedveil.engine.receipts import ReceiptMismatch, check_receipts
-from fedveil.engine.server import ServerState, Tally, close_round, open_round, open_tally, sanitise_sum
+from fedveil.engine.server import Tally, close_round, open_round, open_tally, sanitise_sum
+from fedveil.engine.server_state import ServerState
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.method import Method
 from fedveil.parts.cohorts import needed
@@ -107,7 +108,7 @@ def rounds(
     taps: Taps = NO_TAPS,
     admission: Admission | None = None,
     pay: Callable[[ServerState, Sequence[int]], None] = lambda state, cohort: None,
-    personal: PersonalModels | None = None,
+    personal: PersonalModels | AtTheirSites | None = None,
     begun: Begun = None,
 ) -> Iterator[Closed]:
     """Train from `state` to the method's end, one closed round at a time.

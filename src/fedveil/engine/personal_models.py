@@ -27,6 +27,19 @@ Starts = Callable[[Sequence[int]], Tensor]
 """The models `[K, P]` that clients begin with."""
 
 
+class AtTheirSites:
+    """Stands for clients' own models where clients are real sites: each keeps its own, and begins with it there."""
+
+    own_score: float | None = None
+
+    def starts(self, shared: Tensor, cohort: Sequence[int]) -> None:
+        return None
+
+    def keep(self, round: int, shared: Tensor, upload: Upload) -> None: ...
+
+    def forget(self) -> None: ...
+
+
 class PersonalModels:
     """One file per client and training: `CLIENT-ROUND.safetensors`."""
 

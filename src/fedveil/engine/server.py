@@ -17,38 +17,16 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.general import group_norms
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.receipts import ReceiptMismatch
+from fedveil.engine.server_state import ServerState, draw_cohort
 from fedveil.engine.updates import clipped
 from fedveil.engine.witness import Witness
 from fedveil.mechanisms.adaptive import CohortMedian, Reported
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import ONE_UPDATE, Method
-from fedveil.parts.optimisers import State
 
 CLIPPED_TOGETHER = 8
 """Updates that the server clips at a time: for fewer the calls cost more than the arithmetic, more leave the caches."""
-
-
-@dataclass(frozen=True)
-class ServerState:
-    """All that the next round depends on; a checkpoint holds exactly this."""
-
-    round: int  # rounds completed
-    parameters: Tensor  # [P]
-    optimiser: State
-    bound: float | None = None  # C_t, where it follows the norms
-    average: Tensor | None = None  # [P]: the mean of the last models, where the method averages them
-
-    @property
-    def released(self) -> Tensor:
-        """The model that is evaluated, and handed out when training ends here."""
-        return self.parameters if self.average is None else self.average
-
-
-def initial_state(method: Method, parameters: Tensor) -> ServerState:
-    clip = method.adaptive_clip
-    bound = None if clip is None or isinstance(clip.bound, CohortMedian) else clip.start
-    return ServerState(0, parameters, method.aggregate.optimiser.initial(parameters), bound)
 
 
 def open_round(
@@ -57,12 +35,6 @@ def open_round(
     """Who of the candidates takes part, and what they are sent."""
     cohort = draw_cohort(method, state.round, candidates, streams)
     return cohort, Broadcast(state.round, state.parameters, state.bound)
-
-
-def draw_cohort(method: Method, round: int, candidates: Sequence[int], streams: Streams) -> list[int]:
-    """Who of the candidates takes part in a round: the same whenever it is drawn from the same streams."""
-    generator = streams.generator(Purpose.COHORT, Address(round))
-    return method.cohort.at(round, method.rounds).draw(candidates, generator)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Population
 from fedveil.data.dataset import Examples, to_float
+from fedveil.data.row_lists import RowLists
 from fedveil.engine.gradients import Batch
 from fedveil.method import VARYING_BATCHES, Method
 
@@ -57,9 +58,9 @@ class Sites:
     first: int = 0
 
     @staticmethod
-    def of(examples: Examples, members: Sequence[Tensor], names: tuple[str, ...] = ()) -> Sites:
+    def of(examples: Examples, members: RowLists, names: tuple[str, ...] = ()) -> Sites:
         """`members[i]` are the indices of client `i` into the examples."""
-        return Sites(examples, torch.cat(list(members)), tuple(len(member) for member in members), names)
+        return Sites(examples, torch.from_numpy(members.rows), members.sizes, names)
 
     @staticmethod
     def alone(examples: Examples, number: int) -> Sites:
@@ -86,7 +87,7 @@ class Sites:
     def members(self, client: int) -> Tensor:
         """The indices of one client's records."""
         place = self._place(client)
-        return self.indices[self._offsets[place] : self._offsets[place + 1]]
+        return self.indices[self._offsets[place] : self._offsets[place + 1]].long()
 
     def shape(self, method: Method, client: int) -> tuple[int, int, int]:
         """(steps, slots, declared batch size): clients of the same shape can be run side by side."""
@@ -121,14 +122,15 @@ class Sites:
         Where batches vary in size their records sit in random slots. A record more or less then moves no other one to
         another slot (in distribution), where the same arithmetic might round its gradient differently.
         """
-        indices, filled = draws.indices[:, step], torch.arange(draws.slots) < draws.counts[:, step, None]
+        indices, filled = draws.indices[:, step], torch.arange(draws.slots, device="cpu") < draws.counts[:, step, None]
         if draws.order is not None:
             indices, filled = (table.gather(1, draws.order[:, step]) for table in (indices, filled))
-        flat = indices.reshape(-1)
+        device = self.examples.inputs.device
+        flat = indices.reshape(-1).to(device)
         inputs = to_float(self.examples.inputs.index_select(0, flat))
         return Batch(
             inputs=inputs.view(*indices.shape, *inputs.shape[1:]),
             labels=self.examples.labels.index_select(0, flat).view(indices.shape),
-            weights=filled.to(torch.float32),
+            weights=filled.to(device, torch.float32),
             seeds=seeds,
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.federation.coordinator_home import CoordinatorHome, read_table_of
-from fedveil.runtimes.invitation import Invitation
+from fedveil.runtimes.invitation import Invitation, read_invitation
 from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit
 from fedveil.runtimes.tls_certificates import (
     COORDINATOR,
@@ -30,7 +30,8 @@ LOOPBACK = ("localhost", "127.0.0.1")
 def invite(home: CoordinatorHome, registrations: Sequence[Path], host: str, port: int) -> list[Path]:
     """Sign the sites' requests and write an invitation for each; sites reach the coordinator at this address.
 
-    Called again, it signs again, by the same authority: for an address that changed, or certificates that run out.
+    Called again, it signs again, by the same authority: for an address that changed, certificates that run out, or a
+    site with another key. Then a site without a registration keeps the certificate that it was invited with.
     """
     requests = _requests(home, registrations)
     authority, folder = home.directory / "authority", home.directory / "invitations"
@@ -44,33 +45,51 @@ def invite(home: CoordinatorHome, registrations: Sequence[Path], host: str, port
     root = authority_certificate(authority).decode()
     invitations = []
     for site in home.plan.sites:
-        certificate = sign_site(authority, requests[site.name], site.name)
+        path = folder / f"{site.name}.json"
+        if site.name in requests:
+            certificate = sign_site(authority, requests[site.name], site.name).decode()
+        else:
+            certificate = read_invitation(path).certificate
         invitation = Invitation(
             site=site.name,
             federation=home.plan.name,
             host=host,
             port=port,
-            certificate=certificate.decode(),
+            certificate=certificate,
             authority=root,
             plan=home.plan.content.decode(),
         )
-        invitations.append(folder / f"{site.name}.json")
-        write_whole(invitations[-1], invitation.text)
+        write_whole(path, invitation.text)
+        invitations.append(path)
     return invitations
 
 
 def _requests(home: CoordinatorHome, registrations: Sequence[Path]) -> dict[str, bytes]:
-    requests = {}
+    requests, keys = {}, {site.name: site.key for site in home.plan.sites}
     for path in registrations:
         table = read_table_of(path)
         request = table.get(REQUEST)
         if not isinstance(request, str):
             raise FedveilError(f"{path}: has no request for a certificate; the site makes one by: fedveil site init")
-        requests[str(table.get("name"))] = request.encode()
-    lacking = [site.name for site in home.plan.sites if site.name not in requests]
+        name = str(table.get("name"))
+        if table.get("key") != keys.get(name):
+            what = "is not in this plan" if name not in keys else "signs with another key than in this plan"
+            raise FedveilError(f"{path}: the site '{name}' {what}; it needs a new plan, that all sites agree to")
+        requests[name] = request.encode()
+    folder = home.directory / "invitations"
+    lacking = [name for name in keys if name not in requests and not (folder / f"{name}.json").is_file()]
     if lacking:
         raise FedveilError(f"there is no registration of {', '.join(lacking)}")
     return requests
+
+
+def invited_at(home: CoordinatorHome) -> tuple[str, int]:
+    """Where the sites were told to reach the coordinator."""
+    path = home.directory / "invitations" / f"{home.plan.sites[0].name}.json"
+    if not path.is_file():
+        raise FedveilError(f"{home.directory}: nobody has been invited yet")
+    invitation = read_invitation(path)
+    return invitation.host, invitation.port
 
 
 def _make_kit(home: CoordinatorHome, authority: Path, host: str, port: int) -> None:

@@ -18,7 +18,7 @@ from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.runs.prepare import Prepared
 from fedveil.runs.result import Result
 from fedveil.runs.run import begin_training, continue_training, resume
-from fedveil.runtimes.site_network import Correspondence, Refusal, over_network
+from fedveil.runtimes.site_network import Correspondence, CountedAtSites, Refusal, over_network
 from fedveil.runtimes.transport import Transport
 
 TRIES = 3
@@ -121,8 +121,15 @@ def _check_joined(home: CoordinatorHome, joined: Joined, reporter: Reporter) -> 
 
 
 def _train(home: CoordinatorHome, prepared: Prepared, correspondence: Correspondence, reporter: Reporter) -> Result:
-    runtime = over_network(correspondence)
+    runtime = over_network(correspondence, _counted(home))
     home.run.clear_beginning()
     if home.run.manifest.is_file():
-        return continue_training(prepared, home.run, runtime, reporter, repeats=True)
-    return begin_training(prepared, home.run, runtime, reporter, repeats=True)
+        return continue_training(prepared, home.run, runtime, reporter, at_sites=True)
+    return begin_training(prepared, home.run, runtime, reporter, at_sites=True)
+
+
+def _counted(home: CoordinatorHome) -> CountedAtSites | None:
+    counts, plan = home.plan.spec.evaluation.counts, home.plan
+    if counts is None:
+        return None
+    return CountedAtSites(counts, tuple(site.held_out for site in plan.sites), plan.schema.task.outputs)

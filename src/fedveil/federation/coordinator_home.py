@@ -91,9 +91,10 @@ class CoordinatorHome:
         return tuple(RemoteSite(site.name, bytes.fromhex(site.key)) for site in self.plan.sites)
 
     @property
-    def validation(self) -> Path:
+    def validation(self) -> Path | None:
         """The public records that the model is measured on."""
-        return Path(str(read_table_of(self.settings_file).get("validation")))
+        named = read_table_of(self.settings_file).get("validation")
+        return None if named is None else Path(str(named))
 
     def read_marks(self) -> dict[str, str]:
         if not self.marks_file.is_file():
@@ -145,6 +146,6 @@ def read_registration(path: Path, schema: str) -> RegisteredSite:
     if table.get("schema") != schema:
         raise FedveilError(f"{path}: this site encodes its records by another schema")
     try:
-        return RegisteredSite(table["name"], table["records"], table["key"])
+        return RegisteredSite(table["name"], table["records"], table["key"], table.get("held_out", 0))
     except (KeyError, TypeError):
         raise FedveilError(f"{path}: not the registration of a site") from None

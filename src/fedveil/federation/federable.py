@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fedveil.config.federation_plan import MIXES_UPLOADS
 from fedveil.core.errors import FedveilError
+from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.method import Method
-from fedveil.parts.personal import Shared
+from fedveil.parts.personal import Attention, Shared
 from fedveil.zoo import ZOO, named
 
 COLUMNS_OF_METHODS = ("method", "over real sites", "a site's policy can ask for")
@@ -18,13 +20,16 @@ def federable_rows() -> list[tuple[str, str, str]]:
 
 
 def _row(method: Method) -> tuple[str, str]:
-    if not isinstance(method.personal, Shared):
-        return f"no: '{method.personal.kind}' mixes clients' own models, which stay at their sites", "–"
+    if isinstance(method.personal, Attention):
+        return f"no: {MIXES_UPLOADS}", "–"
+    can = "yes" if isinstance(method.personal, Shared) else "yes; each site's own model stays there"
     places = method.mechanisms
+    if any(isinstance(mechanism.clip.bound, CohortMedian) for mechanism in places.values()):
+        return "yes", "nothing: its clipping bound is read off norms without noise, so only a rehearsal takes part"
     asks = [text for place, text in _ASKS.items() if place in places]
     if _can_noise_rows(method):
         asks.append("record × on_device, with `example.each_row`")
-    return "yes", "; ".join(asks) or "nothing: it adds no noise, so only a rehearsal takes part"
+    return can, "; ".join(asks) or "nothing: it adds no noise, so only a rehearsal takes part"
 
 
 def _can_noise_rows(method: Method) -> bool:

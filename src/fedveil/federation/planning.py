@@ -15,15 +15,15 @@ from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.openness import Openness
 from fedveil.core.signing import SigningKey
+from fedveil.core.tasks import Classification
 from fedveil.data.dataset import Dataset
-from fedveil.data.encoded_table import read_table
-from fedveil.data.examples import Examples, check_examples
-from fedveil.data.schema import Schema
-from fedveil.data.schema_file import read_schema, schema_digest, schema_toml
+from fedveil.data.examples import Examples
+from fedveil.data.picture_form import PictureForm
+from fedveil.data.record_form import RecordForm, form_digest, form_toml, read_form, read_records, shape_of
 from fedveil.data.site_records import sites_in_order
-from fedveil.data.site_tables import table_examples
 from fedveil.federation.coordinator_home import CoordinatorHome, read_registration
-from fedveil.runs.prepare import Prepared, prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import Prepared, prepare
 
 DEADLINE = 600.0
 """Seconds within which a site must answer, if nothing is said."""
@@ -40,10 +40,10 @@ def make_federation_plan(settings: str | Path, home: str | Path) -> CoordinatorH
     """
     path = Path(settings)
     table, about = _read_settings(path)
-    schema = read_schema(path.parent / about["schema"])
-    digest = schema_digest(schema)
+    schema = read_form(path.parent / about["schema"])
+    digest = form_digest(schema)
     sites = tuple(read_registration(path.parent / one, digest) for one in about["sites"])
-    validation = (path.parent / about["validation"]).resolve()
+    validation = None if "validation" not in about else (path.parent / about["validation"]).resolve()
     key = SigningKey.generate()
     plan = plan_of(
         table,
@@ -81,7 +81,7 @@ def _about(table: Any) -> dict[str, Any]:
         if key not in PLAN_KEYS:
             raise FedveilError(f"federation.{key}: unknown key; there are {', '.join(PLAN_KEYS)}")
     for key, kind in (("sites", list), ("schema", str), ("validation", str)):
-        if not isinstance(table.get(key), kind):
+        if not isinstance(table.get(key), kind) and (key in table or key != "validation"):
             raise FedveilError(f"federation.{key}: is missing, or not what it should be")
     if not all(isinstance(one, str) for one in table["sites"]) or not table["sites"]:
         raise FedveilError("federation.sites: must be a list of the files that sites registered themselves with")
@@ -91,7 +91,9 @@ def _about(table: Any) -> dict[str, Any]:
     return dict(table)
 
 
-def write_home(home: CoordinatorHome, plan: FederationPlan, key: SigningKey, validation: Path) -> CoordinatorHome:
+def write_home(
+    home: CoordinatorHome, plan: FederationPlan, key: SigningKey, validation: Path | None
+) -> CoordinatorHome:
     """A new directory of the coordinator's. Its plan is written last: without it there is none."""
     with disk_errors(home.directory):
         if home.directory.exists() and any(home.directory.iterdir()):
@@ -99,7 +101,7 @@ def write_home(home: CoordinatorHome, plan: FederationPlan, key: SigningKey, val
         if not home.directory.exists():
             make_folder(home.directory, PRIVATE_FOLDER)
     write_whole(home.key_file, key.pem(), private=True)
-    write_whole(home.settings_file, json.dumps({"validation": str(validation)}).encode())
+    write_whole(home.settings_file, json.dumps({} if validation is None else {"validation": str(validation)}).encode())
     write_whole(home.plan_file, plan.content)
     return home
 
@@ -109,14 +111,16 @@ def plan_of(
     *,
     name: str,
     sites: Sequence[RegisteredSite],
-    schema: Schema,
+    schema: RecordForm,
     validation: Examples,
     deadline: float,
     key: SigningKey,
 ) -> FederationPlan:
     """The plan of a spec for these sites: resolved, its noise solved for where that is asked, its network counted."""
     dataset = records_elsewhere(name, sites, schema, validation)
-    spec = resolve_for({"method": "private-records", **settings}, None, dataset)
+    spec = resolve_for(_at_real_sites(settings), None, dataset)
+    if not len(validation) and spec.evaluation.counts is None:
+        raise FedveilError("federation.validation: name public records, or let sites measure (evaluation.sigma)")
     problem = federation_problem(spec)
     if problem is not None:
         raise FedveilError(problem)
@@ -125,7 +129,7 @@ def plan_of(
         name=name,
         settings=json.loads(json.dumps(prepared.spec.to_dict())),
         sites=tuple(sites),
-        schema_text=schema_toml(schema),
+        schema_text=form_toml(schema),
         initial=prepared.initial,
         parameters=prepared.layout.size,
         layers=prepared.layout.group_count,
@@ -134,35 +138,41 @@ def plan_of(
     )
 
 
+def _at_real_sites(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The front door for records, and no test sets of single clients, if nothing else is said."""
+    data = settings.get("data", {})
+    whole = {"method": "private-records", **settings}
+    return whole | {"data": {"test": 0, **data}} if isinstance(data, Mapping) else whole
+
+
 def prepared_from(plan: FederationPlan, validation: Examples) -> Prepared:
     """The training as the coordinator has it: everything but the records."""
     dataset = records_elsewhere(plan.name, plan.sites, plan.schema, validation)
     return prepare(plan.spec, dataset, initial=plan.initial)
 
 
-def records_elsewhere(name: str, sites: Sequence[RegisteredSite], schema: Schema, validation: Examples) -> Dataset:
+def records_elsewhere(name: str, sites: Sequence[RegisteredSite], schema: RecordForm, validation: Examples) -> Dataset:
     """A data set whose training records are at their sites: how many each holds is known, and nothing else."""
-    nothing = Examples(torch.empty((0, len(schema.features))), validation.labels[:0])
+    nothing = Examples(validation.inputs[:0], validation.labels[:0])
     counts = [site.records for site in sites]
     return Dataset(
         name=name,
         train=nothing,
         validation=validation,
         task=schema.task,
-        input_shape=(len(schema.features),),
+        input_shape=shape_of(schema),
         description=f"{sum(counts)} records of {len(sites)} sites, which stay there",
         features=schema.openness,
         validation_records=Openness.PUBLIC,
         sites=sites_in_order([site.name for site in sites], counts, [0] * len(sites)),
-        schema=schema,
+        schema=None if isinstance(schema, PictureForm) else schema,
     )
 
 
-def read_validation(path: Path, schema: Schema) -> Examples:
-    """The coordinator's own public records."""
-    table = read_table(path, schema, sited=False)
-    if not len(table):
-        raise FedveilError(f"{path}: the schema leaves no row of it")
-    examples = table_examples(table)
-    check_examples(str(path), examples, schema.task)
-    return examples
+def read_validation(path: Path | None, schema: RecordForm) -> Examples:
+    """The coordinator's own public records; none where the sites measure."""
+    if path is not None:
+        return read_records(path, schema)
+    labels = torch.int64 if isinstance(schema.task, Classification) else torch.float32
+    inputs = torch.uint8 if isinstance(schema, PictureForm) else torch.float32
+    return Examples(torch.empty((0, *shape_of(schema)), dtype=inputs), torch.empty(0, dtype=labels))

@@ -1,8 +1,9 @@
 """A site's ledger: what was ever done with its records, by whichever plan, for as long as they exist.
 
-Entries: `begin` holds digests of what must not change. `approve` is somebody's consent to a plan. `charge`
-is what an answer will cost, on disk before anything is computed for it: the plan, the question, and the declarations.
-`answer` is a digest of the very bytes, on disk before they are sent. So
+Entries: `begin` holds digests of what must not change. `approve` is somebody's consent to a plan; `withdraw` takes it
+back: nothing more is charged for the plan, and what it has cost still counts. `charge` is what an answer will cost, on
+disk before anything is computed for it: the plan, the question, and the declarations. `answer` is a digest of the very
+bytes, and how many they are, on disk before they are sent. So
 
 - a question without a charge: nothing was computed;
 - charged, without an answer: nothing has left, and it may be computed once more, with another key, for the same charge;
@@ -30,7 +31,10 @@ from fedveil.ledger.chained_file import ChainedFile
 
 @dataclass(frozen=True)
 class PaidQuestion:
-    """A question that was paid for. `number` counts the charges of this ledger; `answer` is the digest of what left."""
+    """A question that was paid for. `number` counts the charges of this ledger; `answer` is the digest of what left.
+
+    `size` is how many bytes those were; older ledgers do not say.
+    """
 
     number: int
     plan: str
@@ -39,6 +43,16 @@ class PaidQuestion:
     declared: tuple[Declaration, ...]
     time: str
     answer: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Consent:
+    """Somebody agreed to a plan, then, and maybe took it back."""
+
+    name: str
+    time: str
+    withdrawn: str | None = None
 
 
 class LifetimeLedger(ChainedFile):
@@ -46,7 +60,7 @@ class LifetimeLedger(ChainedFile):
 
     def __init__(self, path: Path, *, key: bytes | None = None) -> None:
         self._pins: dict[str, str] | None = None
-        self._approved: dict[str, str] = {}
+        self._consents: dict[str, Consent] = {}
         self._paid: list[PaidQuestion] = []
         self._latest: dict[str, int] = {}
         self._declarations: dict[Declaration, Declaration] = {}
@@ -63,7 +77,10 @@ class LifetimeLedger(ChainedFile):
         if kind == "begin":
             self._pins = {str(pin): str(digest) for pin, digest in table["pins"].items()}
         elif kind == "approve":
-            self._approved[str(table["plan"])] = str(table["name"])
+            self._consents[str(table["plan"])] = Consent(str(table["name"]), str(table["time"]))
+        elif kind == "withdraw":
+            plan = str(table["plan"])
+            self._consents[plan] = replace(self._consents[plan], withdrawn=str(table["time"]))
         elif kind == "charge":
             declared = tuple(map(read_declaration, table["declarations"]))
             known = tuple(self._declarations.setdefault(one, one) for one in declared)  # equal ones are one object
@@ -74,7 +91,10 @@ class LifetimeLedger(ChainedFile):
             number = table["number"]
             if type(number) is not int or self._paid[number].answer is not None:
                 raise ValueError("an answer was not paid for, or given twice")
-            self._paid[number] = replace(self._paid[number], answer=str(table["digest"]))
+            size = table.get("bytes")
+            if size is not None and type(size) is not int:
+                raise ValueError("an answer has no such size")
+            self._paid[number] = replace(self._paid[number], answer=str(table["digest"]), size=size)
         else:
             raise ValueError(f"there are no entries of the kind {kind!r}")
 
@@ -85,18 +105,24 @@ class LifetimeLedger(ChainedFile):
             self._write({"kind": "begin", "random": secrets.token_hex(32), "pins": digests})
         changed = [pin for pin, digest in digests.items() if (self._pins or {}).get(pin) != digest]
         if changed:
-            raise FedveilError(f"{self._path}: the {changed[0]} changed since this ledger was begun; put it back")
+            raise FedveilError(f"{self._path}: the {changed[0]} changed since this ledger was begun; put back what was")
 
     def approve(self, plan: str, name: str) -> None:
         """Somebody here agrees to a plan."""
         self._check_begun()
-        if plan not in self._approved:
+        if not self.agrees_to(plan):
             self._write({"kind": "approve", "plan": plan, "name": name})
+
+    def withdraw(self, plan: str) -> None:
+        """Nobody here agrees to a plan any more. What it has cost stays."""
+        if not self.agrees_to(plan):
+            raise FedveilError(f"{self._path}: plan {plan} is not approved, so there is nothing to take back")
+        self._write({"kind": "withdraw", "plan": plan})
 
     def charge(self, plan: str, question: str, round: int, declared: Sequence[Declaration]) -> PaidQuestion:
         """Write what an answer costs and sync it to the disk. Only after this may it be computed."""
         self._check_begun()
-        if plan not in self._approved:
+        if not self.agrees_to(plan):
             raise FedveilError(f"{self._path}: plan {plan} is not approved, so nothing can be charged for it")
         declarations = [asdict(one) for one in declared]
         self._write(
@@ -104,11 +130,11 @@ class LifetimeLedger(ChainedFile):
         )
         return self._paid[-1]
 
-    def answered(self, paid: PaidQuestion, digest: str) -> None:
-        """Write a digest of the answer and sync it to the disk. Only after this may the answer be sent."""
+    def answered(self, paid: PaidQuestion, digest: str, size: int) -> None:
+        """Write a digest of the answer and its size, and sync it to the disk. Only after this may it be sent."""
         if self._paid[paid.number].answer is not None:
             raise FedveilError(f"{self._path}: charge {paid.number} was answered before")
-        self._write({"kind": "answer", "number": paid.number, "digest": digest})
+        self._write({"kind": "answer", "number": paid.number, "digest": digest, "bytes": size})
 
     def _write(self, table: dict[str, Any]) -> None:
         entry = {**table, "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
@@ -122,8 +148,18 @@ class LifetimeLedger(ChainedFile):
 
     @property
     def approved(self) -> dict[str, str]:
-        """The plans that were agreed to, and their names."""
-        return dict(self._approved)
+        """The plans that were ever agreed to, and their names."""
+        return {plan: consent.name for plan, consent in self._consents.items()}
+
+    @property
+    def consents(self) -> dict[str, Consent]:
+        """The same, with when, and whether it was taken back."""
+        return dict(self._consents)
+
+    def agrees_to(self, plan: str) -> bool:
+        """Whether somebody agreed to a plan and did not take it back."""
+        consent = self._consents.get(plan)
+        return consent is not None and consent.withdrawn is None
 
     @property
     def paid(self) -> tuple[PaidQuestion, ...]:

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from fedveil.core.checks import FieldError, count, positive, within
+from fedveil.core.deferred import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEAST_BOUND, MOST_BOUND = 1e-9, 1e9
 """Where an adaptive bound stays, so that noise never drives it out of single precision."""
@@ -136,7 +137,7 @@ class Histogram:
 
     def report(self, lengths: Tensor, bound: float) -> Tensor:
         """`[K, bins]` from the norms `[K]`; a norm that is not finite counts as very large."""
-        edges = torch.tensor([2.0**power for power in range(self.lowest, self.highest + 1)])
+        edges = torch.tensor([2.0**power for power in range(self.lowest, self.highest + 1)], device=lengths.device)
         bins = torch.bucketize(torch.nan_to_num(lengths, nan=math.inf), edges)
         return torch.nn.functional.one_hot(bins, self.width).to(torch.float64)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from fedveil.core.checks import one_of
+from fedveil.core.deferred import torch
 from fedveil.mechanisms.adaptive import Adaptive, CohortMedian
 from fedveil.mechanisms.arithmetic import NORM_MARGIN
 from fedveil.mechanisms.schedules import Schedule, schedule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Bound = Schedule | Adaptive
 
@@ -58,11 +60,11 @@ class Clip:
 
     def factors(self, norms: Tensor, bound: float, margin: float = NORM_MARGIN) -> Tensor:
         """min(1, C·(1 − margin)/‖row‖) for norms `[..., M]` of a row's layers; 0 for a row with one not finite."""
-        limit = torch.tensor(bound * (1 - margin), dtype=norms.dtype)
+        limit = torch.tensor(bound * (1 - margin), dtype=norms.dtype, device=norms.device)
         finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
         if self.by == "flat":
             length = norms.square().sum(dim=-1, keepdim=True).sqrt()
             factor = (limit / length.clamp_min(limit)).expand_as(norms)
         else:
             factor = limit / norms.clamp_min(limit)
-        return torch.where(finite, factor, torch.zeros((), dtype=norms.dtype))
+        return torch.where(finite, factor, torch.zeros((), dtype=norms.dtype, device=norms.device))

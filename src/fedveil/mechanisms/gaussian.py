@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from fedveil.core.checks import FieldError, not_negative, one_of, within
 from fedveil.core.streams import Address, Purpose
@@ -16,6 +15,9 @@ from fedveil.mechanisms.arithmetic import NORM_MARGIN
 from fedveil.mechanisms.clip import Clip
 from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.mechanisms.schedules import Constant, Schedule, schedule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

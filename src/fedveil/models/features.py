@@ -136,25 +136,43 @@ class Projected(FixedFeatures):
         return functional.normalize(turned, dim=1)
 
 
-class SideBySide(FixedFeatures):
-    """The same features in two bases, each part of the same length, both together of length 1."""
+class Gated(FixedFeatures):
+    """The same features in two bases. The more a picture looks like those behind the first, the longer is that part.
+
+    What a picture looks like is a number of its own, between 0 and 1: the logistic function of a sum over its
+    features. Both parts together have length 1.
+    """
 
     means: Tensor
     first_basis: Tensor
     second_basis: Tensor
+    gate: Tensor
+    threshold: Tensor
 
-    def __init__(self, first: FixedFeatures, means: Tensor, first_basis: Tensor, second_basis: Tensor) -> None:
+    def __init__(
+        self,
+        first: FixedFeatures,
+        means: Tensor,
+        first_basis: Tensor,
+        second_basis: Tensor,
+        gate: Tensor,
+        threshold: Tensor,
+    ) -> None:
         super().__init__()
         self.first = first
         self.register_buffer("means", means)
         self.register_buffer("first_basis", first_basis)
         self.register_buffer("second_basis", second_basis)
+        self.register_buffer("gate", gate)
+        self.register_buffer("threshold", threshold)
         self.outputs = first_basis.shape[1] + second_basis.shape[1]
 
     def forward(self, inputs: Tensor) -> Tensor:
         features = self.first(inputs)
+        likeness = ((features - self.means[1]) @ self.gate - self.threshold)[:, None]
+        shares = (likeness.sigmoid(), (-likeness).sigmoid())
         parts = [
-            functional.normalize((features - mean) @ basis, dim=1)
-            for mean, basis in zip(self.means, (self.first_basis, self.second_basis), strict=True)
+            share.sqrt() * functional.normalize((features - mean) @ basis, dim=1)
+            for share, mean, basis in zip(shares, self.means, (self.first_basis, self.second_basis), strict=True)
         ]
-        return torch.cat(parts, dim=1) / math.sqrt(2)
+        return torch.cat(parts, dim=1)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
+from fedveil.core.suggestions import did_you_mean
 from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.models import networks
 from fedveil.models.features import FixedFeatures
@@ -88,9 +89,8 @@ def find(name: str) -> Factory:
         return MODELS[name]
     module_name, colon, attribute = name.partition(":")
     if not colon:
-        raise FedveilError(
-            f"model.name: there is no model {name!r}; there are {', '.join(MODELS)}, or give 'package.module:factory'"
-        )
+        near = did_you_mean(name, MODELS) or f"; there are {', '.join(MODELS)}, or give 'package.module:factory'"
+        raise FedveilError(f"model.name: there is no model {name!r}{near}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

@@ -15,8 +15,8 @@ from fedveil.core.atomic import write_whole
 from fedveil.core.checks import FieldError, count, one_of
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
-from fedveil.models.features import FixedFeatures, Projected, Scattering, SideBySide
-from fedveil.models.scenes import leaves, silhouettes, whitened
+from fedveil.models.features import FixedFeatures, Gated, Projected, Scattering
+from fedveil.models.scenes import leaves, silhouettes, told_apart, whitened
 from fedveil.models.strokes import characters, contrast
 
 CHARACTER_KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
@@ -25,6 +25,8 @@ CHARACTER_KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
 SILHOUETTES, CHARACTERS, GREY_LEAVES, GREY_OUTPUTS = 4000, 4000, 1000, 256
 COLOUR_LEAVES, COLOUR_OUTPUTS = 8000, 256
 """The drawn pictures behind the bases for any pictures, and how many directions are kept."""
+SLOPE, GATE_RIDGE = 4.0, 0.002
+"""How surely a picture is taken for strokes or for none, and how smooth the rule is that tells them apart."""
 
 BASIS, SCENES = (Path(__file__).with_name(name) for name in ("strokes.safetensors", "scenes.safetensors"))
 BASES = ("auto", "strokes", "plain", "scenes")
@@ -33,10 +35,10 @@ BASES = ("auto", "strokes", "plain", "scenes")
 def scattering(input_shape: Sequence[int], classes: int, *, basis: str = "auto", outputs: int = OUTPUTS) -> nn.Module:
     """Scattering features, a fixed basis, then one dense layer that begins at zero: all that is trained.
 
-    `basis = "scenes"` is for any pictures: directions in which drawn scenes vary, scaled to vary equally, beside
-    strokes where pictures are grey. `"strokes"` keeps the `outputs` directions that tell drawn characters apart (grey
-    pictures); `"plain"` keeps the features as they are; `"auto"` takes strokes for grey pictures. None of them was
-    made from anybody's records.
+    `basis = "scenes"` is for any pictures: directions in which drawn scenes vary, scaled to vary equally. A grey
+    picture that looks like drawn characters has strokes in their place, any other something of both. `"strokes"` keeps
+    the `outputs` directions that tell drawn characters apart (grey pictures); `"plain"` keeps the features as they are;
+    `"auto"` takes strokes for grey pictures. None of them was made from anybody's records.
     """
     if len(input_shape) != 3:
         raise FedveilError(f"model: 'scattering' needs pictures, but the records have shape {list(input_shape)}")
@@ -64,9 +66,9 @@ def _features(first: FixedFeatures, channels: int, basis: str, outputs: int) -> 
     scenes = _stored_scenes()
     if channels == 1:
         means = torch.stack([_stored()[0], scenes["grey.mean"]])
-        return SideBySide(
-            first, means, _without(_stored()[1], scenes["grey.offset"]), scenes["grey.directions"].clone()
-        )
+        strokes = _without(_stored()[1], scenes["grey.offset"])
+        gate, threshold = (SLOPE * scenes[name] for name in ("grey.gate", "grey.threshold"))
+        return Gated(first, means, strokes, scenes["grey.directions"].clone(), gate, threshold)
     if channels != 3:
         raise FieldError("basis", f"scenes are grey or have 3 colours, not {channels}; use 'plain'")
     return Projected(first, scenes["colour.mean"].clone(), scenes["colour.directions"].clone())
@@ -88,8 +90,11 @@ def make_scenes() -> dict[str, Tensor]:
     """Means and directions for any pictures, grey and in colours, from code and seeds alone."""
     shapes = _scattered(silhouettes(SILHOUETTES, 28, SEED))
     strokes = _scattered(characters(CHARACTERS // 4, 4, SEED + 1))
-    grey = torch.cat([shapes, strokes, _scattered(leaves(GREY_LEAVES, 1, 28, SEED))])
-    mean, directions = whitened(grey, GREY_OUTPUTS, SHRINKAGE)
+    scenes = _scattered(leaves(GREY_LEAVES, 1, 28, SEED))
+    mean, directions = whitened(torch.cat([shapes, strokes, scenes]), GREY_OUTPUTS, SHRINKAGE)
+    likeness, threshold = told_apart(
+        (strokes - mean) @ directions, (torch.cat([shapes, scenes]) - mean) @ directions, GATE_RIDGE
+    )
     stroke_mean, stroke_directions = _stored()
     offset = functional.normalize(((shapes - stroke_mean) @ stroke_directions).mean(dim=0), dim=0)
     colour_mean, colour_directions = whitened(_scattered(leaves(COLOUR_LEAVES, 3, 32, SEED)), COLOUR_OUTPUTS, SHRINKAGE)
@@ -97,6 +102,8 @@ def make_scenes() -> dict[str, Tensor]:
         "grey.mean": mean,
         "grey.directions": directions,
         "grey.offset": offset,
+        "grey.gate": directions @ likeness,
+        "grey.threshold": threshold,
         "colour.mean": colour_mean,
         "colour.directions": colour_directions,
     }

@@ -90,6 +90,19 @@ def whitened(features: Tensor, outputs: int, shrinkage: float) -> tuple[Tensor, 
     return mean.float(), (basis * signs).float()
 
 
+def told_apart(first: Tensor, second: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
+    """A direction and a threshold: features along it are about 1 above the threshold for the first kind, 1 below for
+    the second. By least squares, with so much of a ridge; both kinds count the same.
+    """
+    rows = torch.cat([first, second]).double()
+    rows = torch.cat([rows, torch.ones(len(rows), 1, dtype=rows.dtype)], dim=1)
+    goals = torch.cat([torch.ones(len(first)), -torch.ones(len(second))]).double()
+    weights = torch.cat([torch.full((len(part),), 1 / len(part)) for part in (first, second)]).double()
+    square = (rows * weights[:, None]).T @ rows + ridge * torch.eye(rows.shape[1], dtype=rows.dtype)
+    solved = torch.linalg.solve(square, rows.T @ (weights * goals))
+    return solved[:-1].float(), -solved[-1].float()
+
+
 def _grid(size: int) -> tuple[Tensor, Tensor]:
     """Rows and columns of pixels, from the middle."""
     line = torch.arange(size) - (size - 1) / 2

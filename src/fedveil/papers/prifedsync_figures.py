@@ -122,8 +122,8 @@ def _figure_6(scale: Scale) -> list[FigureLine]:
 def _draw_figure_6(scene: Scene) -> None:
     """The labels of ten clients as bars and, where some runs are finished, their lines beside them."""
     prepared = scene.prepared(Setting("prifedsync", shared_settings("cifar10", scene.scale)))
-    counts = prepared.partition.label_counts(prepared.dataset.train.labels, prepared.dataset.classes)[:10].double()
-    shares = (counts / counts.sum(1, keepdim=True)).tolist()
+    counts = prepared.partition.label_counts(prepared.dataset.train.labels, prepared.dataset.classes)[:10]
+    shares = (counts / counts.sum(axis=1, keepdims=True)).tolist()
     labels, lines = (scene.out.with_stem(f"{scene.out.stem}-{part}") for part in ("labels", "courses"))
     draw_shares(labels, "Labels of ten clients", shares, prepared.dataset.class_names)
     points = [one for line, dones in scene.lines if dones for one in line_points(line, dones)]

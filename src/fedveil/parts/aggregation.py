@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from fedveil.core.checks import one_of, within
 from fedveil.core.types import Population
 from fedveil.mechanisms.schedules import Constant, Schedule, schedule
 from fedveil.parts.optimisers import Optimiser, Sgd, State
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

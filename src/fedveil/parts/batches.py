@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtrc
 
 from fedveil.core.checks import FieldError, count
+from fedveil.core.deferred import special
 from fedveil.core.types import Sampling
 
 OVERFLOW_PROBABILITY = 1e-10
@@ -192,5 +192,5 @@ def poisson_cap(records: int, size: int) -> int:
     if size >= records:
         return records
     sizes = np.arange(size, records + 1)
-    overflow = bdtrc(sizes, records, size / records)  # P(more than `sizes` records)
+    overflow = special.bdtrc(sizes, records, size / records)  # P(more than `sizes` records)
     return int(sizes[np.argmax(overflow <= OVERFLOW_PROBABILITY)])

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from fedveil.core.checks import FieldError, one_of, within
+from fedveil.core.deferred import torch
 from fedveil.core.streams import Address, Purpose, Streams
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Share:
         sent = torch.zeros_like(updates)
         for k, address in enumerate(addresses):
             order = streams.generator(Purpose.SELECTION, address).permutation(size)
-            chosen = torch.from_numpy(order[: self.kept(size)])
+            chosen = torch.from_numpy(order[: self.kept(size)]).to(updates.device)
             sent[k, chosen] = updates[k, chosen]
         return sent
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from fedveil.core.checks import positive, within
+from fedveil.core.deferred import torch
 
-State = tuple[Tensor, ...]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+State: TypeAlias = "tuple[Tensor, ...]"
 
 
 @dataclass(frozen=True)

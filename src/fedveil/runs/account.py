@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from fedveil.accounting.calibrate import Calibration, calibrate
@@ -15,24 +14,20 @@ from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.site_table import site_guarantees
 from fedveil.accounting.table import Table
 from fedveil.config.spec import Source, Spec, resolve
-from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError, FedveilError
-from fedveil.core.guarantee import Claim, cell_name, plain_number
-from fedveil.core.rounding import rounded_up
+from fedveil.core.guarantee import Claim, plain_number
 from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.ledger.anchor import LedgerSummary
 from fedveil.ledger.ledger_errors import Pin
 from fedveil.ledger.store import Ledger
-from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
-from fedveil.report.plots.tradeoff_curves import draw_attack_rates
 from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
 from fedveil.runs.files import RunFiles, run_of
 from fedveil.runs.manifest import NO_CONTEXT, pinned_context, read_context
-from fedveil.runs.prepare import Change, prepare, prepared_for
+from fedveil.runs.outlook import Change, outlook_for
 
 OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
 """The cell for which an account lists what each client has spent."""
@@ -108,10 +103,10 @@ def account(
         return _account_run(run, delta, secondary, head)
     if head is not None:
         raise ArgumentError("head", "is that of a run's ledger, and this is not a run")
-    prepared = prepared_for(source, overrides, dataset)
-    context = _at(prepared.context, delta)
+    outlook = outlook_for(source, overrides, dataset)
+    context = _at(outlook.context, delta)
     promise = plan(context, secondary=secondary)
-    return Account(prepared.spec.base, prepared.spec, context, promise, None, claims(context), prepared.changes)
+    return Account(outlook.spec.base, outlook.spec, context, promise, None, claims(context), outlook.changes)
 
 
 def _at(context: Context, delta: float | None) -> Context:
@@ -148,40 +143,16 @@ def _context_of(files: RunFiles, spec: Spec, ledger: Ledger) -> Context:
     return recorded
 
 
-def draw_curve(account: Account, path: Path) -> None:
-    """ε over rounds for every cell, as promised."""
-    total = account.spec.method.rounds
-    marks = sorted({max(1, round(total * share / 20)) for share in range(1, 21)})
-    tables = [plan(account.context, rounds) for rounds in marks]
-    curves = {
-        cell_name(unit, view): [table.of(unit, view).epsilon for table in tables] for unit in Unit for view in View
-    }
-    title = f"{account.name}: ε at δ = {account.context.delta:g}, worst case over clients"
-    with disk_errors(path):
-        draw_epsilon_curves(path, marks, curves, title)
-
-
-def draw_risk(account: Account, unit: Unit, view: View, path: Path) -> None:
-    """The trade-off of one cell between false and true positives, with the attacker's best point."""
-    table = account.spent or account.promised
-    cell, points = table.of(unit, view), table.tradeoff(unit, view)
-    if points is None or cell.risk is None:
-        raise FedveilError(f"{cell.name}: nothing is promised, so there is no trade-off to draw: {cell.reason}")
-    title = f"{account.name}: {cell.name}, ε = {rounded_up(cell.epsilon)} at δ = {cell.delta:g} ({cell.relation})"
-    with disk_errors(path):
-        draw_attack_rates(path, title, *points, cell.risk)
-
-
 def calibrate_spec(
     source: Source, overrides: Mapping[str, Any] | None, target: Budget | RiskTarget, solve: str
 ) -> tuple[Calibration, Spec]:
     """The setting that keeps a target, and the spec with it."""
-    prepared = prepare(resolve(source, overrides))
-    spec = prepared.spec
+    outlook = outlook_for(source, overrides)
+    spec = outlook.spec
     privacy = replace(spec.privacy, delta=target.delta, unit=target.unit, view=target.view)
     if privacy.epsilon is not None:  # a budget of the preset's own must not stop a run that keeps the one asked for
         kept = {"epsilon": target.epsilon} if isinstance(target, Budget) else {"epsilon": None, "calibrate": False}
         privacy = replace(privacy, **kept)
-    context = prepared.with_spec(replace(spec, privacy=privacy)).context
+    context = outlook.with_spec(replace(spec, privacy=privacy)).context
     solved = calibrate(context, target, solve=solve)
     return solved, replace(spec, method=solved.method, privacy=privacy)

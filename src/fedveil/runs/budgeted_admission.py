@@ -20,6 +20,7 @@ from fedveil.accounting.budget import (
     spent_epsilon,
 )
 from fedveil.accounting.context import Budget, Context
+from fedveil.accounting.count_rule import due_beside
 from fedveil.core.errors import FedveilError
 from fedveil.engine.admission import Limited
 from fedveil.ledger.entries import LedgerRound
@@ -51,6 +52,7 @@ class Budgeted:
         self._context, self._budget = context, budget
         self._records = context.population.records
         self._crowd = crowd_of(context)
+        self._beside = due_beside(context, budget)
         self._hidden = not excludes(context)
         nothing = [0] * len(self._records)
         self._limited = Limited.of(context.method, nothing) if self._hidden else Limited(nothing, context.limit)
@@ -64,11 +66,11 @@ class Budgeted:
             once = spent_epsilon(self._cost(0, min(self._records)), budget)
             raise FedveilError(
                 f"privacy.epsilon: not even one round fits into ε = {budget.epsilon:g}; a round costs ε = {once:.4g} of"
-                f" {budget.cell}"
+                f" {budget.cell}{', beside what sites count' if context.counts is not None else ''}"
             )
 
     def candidates(self, round: int) -> list[int]:
-        able = cache(lambda spent, records: may_spend(spent, self._cost(round, records), self._budget))
+        able = cache(lambda spent, records: may_spend(spent, self._cost(round, records), self._budget, self._beside))
         paying = [able(spent, self._records[client]) for client, spent in enumerate(self._spent)]
         if self._hidden and not all(paying):
             return []
@@ -81,7 +83,7 @@ class Budgeted:
 
     def left(self, round: int) -> list[int]:
         """How many more rounds each client could pay for, at the price of `round`, and may take part in."""
-        able = cache(lambda spent, records: rounds_left(spent, self._cost(round, records), self._budget))
+        able = cache(lambda spent, records: rounds_left(spent, self._cost(round, records), self._budget, self._beside))
         paying = [able(spent, self._records[client]) for client, spent in enumerate(self._spent)]
         if self._hidden:
             paying = [min(paying)] * len(paying)

@@ -16,7 +16,7 @@ from fedveil.core.declaration_records import same_declaration
 from fedveil.core.streams import Streams
 from fedveil.core.types import Charge, Declaration
 from fedveil.engine.admission import Limited
-from fedveil.engine.server import draw_cohort
+from fedveil.engine.server_state import draw_cohort
 from fedveil.ledger.entries import LedgerRound
 from fedveil.mechanisms.adaptive import Reported
 from fedveil.parts.cohorts import needed

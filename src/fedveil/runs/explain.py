@@ -14,7 +14,8 @@ from fedveil.engine.job import Job
 from fedveil.engine.layered import Layered
 from fedveil.models.registry import fixed_part
 from fedveil.runs.describe import choice_lines, clients_words, clip_words, training_words
-from fedveil.runs.prepare import prepare, resolve_for
+from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import prepare
 
 
 def explain(

@@ -8,18 +8,18 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors.torch import save
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from fedveil.core.atomic import disk_errors, make_folder, private_opener, sync_folder, write_whole
+from fedveil.core.deferred import tensor_files, torch
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.digests import text_digest
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.parameters import Layout
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 FORMAT = 3
 """The version of the run directory that is written: its ledger is chained, and what is read back has digests."""
@@ -266,7 +266,7 @@ class RunFiles:
         The result is the content of the file.
         """
         layout.load(model, parameters)
-        content = save(_contiguous(model.state_dict()))
+        content = tensor_files.save(_contiguous(model.state_dict()))
         write_whole(self.model, content)
         return content
 

@@ -11,13 +11,13 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import groupby
-from typing import Any, cast
-
-import torch
+from typing import TYPE_CHECKING, Any, cast
 
 from fedveil.accounting.context import Context
 from fedveil.config.convert import structure, unstructure
 from fedveil.config.spec import Spec
+from fedveil.core.cores import usable_cores
+from fedveil.core.deferred import torch
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
@@ -26,8 +26,9 @@ from fedveil.core.tasks import task_record
 from fedveil.core.types import Population
 from fedveil.data.schema_file import schema_digest
 from fedveil.runs.files import FORMAT
-from fedveil.runs.prepare import Prepared
-from fedveil.runtimes.local import usable_cores
+
+if TYPE_CHECKING:
+    from fedveil.runs.prepare import Prepared
 
 
 def manifest(prepared: Prepared) -> dict[str, Any]:

@@ -8,37 +8,22 @@ from typing import Any
 
 from torch import nn
 
-from fedveil.accounting.calibrate import calibrate
 from fedveil.accounting.context import Context
-from fedveil.config.data_spec import DataSpec
-from fedveil.config.public_facts import divide, load_for
-from fedveil.config.site_settings import site_task
-from fedveil.config.spec import Source, Spec, read_settings, resolve
-from fedveil.core.errors import FedveilError
+from fedveil.config.public_facts import load_for
+from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset
+from fedveil.data.examples import check_brightness
 from fedveil.data.partitions import Partition
 from fedveil.data.site_tables import SiteProgress
-from fedveil.engine.job import Job
-from fedveil.engine.server import ServerState, initial_state
+from fedveil.engine.job import NO_TESTS, Job
+from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.sites import Sites
-from fedveil.mechanisms.adaptive import CohortMedian
+from fedveil.models.layer_counts import known_layers
 from fedveil.models.registry import build
-
-
-@dataclass(frozen=True)
-class Change:
-    """A key of the spec that runs with another value than the one that was given, and why."""
-
-    key: str
-    before: object
-    after: object
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.key} = {self.after:.6g} (it was {self.before}): {self.reason}"
+from fedveil.runs.outlook import Change, divided, files_of, promised, resolve_for
 
 
 @dataclass(frozen=True)
@@ -97,25 +82,6 @@ class Prepared:
         return initial_state(self.spec.method, self.layout.vector(self.model))
 
 
-def resolve_for(source: Source, overrides: Mapping[str, Any] | None, dataset: Dataset | None) -> Spec:
-    """The spec on the data set that it names, or on records that were brought along, whose name it then carries."""
-    if dataset is None:
-        return resolve(source, overrides)
-    task = None
-    if dataset.sites:
-        rows = len(dataset.input_shape) == 1 and not dataset.tokens
-        task = site_task(len(dataset.sites), rows_of_numbers=rows)
-    return resolve(source, {**(overrides or {}), "data.name": dataset.name}, task=task, dataset=dataset)
-
-
-def files_of(source: Source, overrides: Mapping[str, Any] | None) -> DataSpec | None:
-    """The files that a source names, before anything else of it is looked at; None where it names none."""
-    data = read_settings(source, overrides).get("data")
-    if not isinstance(data, Mapping) or not (data.get("sites") or data.get("table")):
-        return None
-    return resolve({"method": "fedavg", "data": data}).data
-
-
 def prepared_for(
     source: Source,
     overrides: Mapping[str, Any] | None,
@@ -143,11 +109,7 @@ def prepare(
     many rows of a table have been read.
     """
     dataset = load_for(spec.data, progress) if dataset is None else dataset
-    objective = objective_for(dataset.task, spec.objective)
-    partition = divide(spec.data, dataset)
-    spec = replace(spec, data=replace(spec.data, clients=len(partition.clients)))
-    sites = Sites.of(dataset.train, partition.clients, partition.names)
-    spec.method.check(sites.population)
+    spec, partition = divided(spec, dataset.outline)
     streams = Streams.from_system() if spec.seed is None else Streams.from_seed(spec.seed)
     initial = streams.integer(Purpose.INITIAL) if initial is None else initial
     model = build(
@@ -158,31 +120,15 @@ def prepare(
         seed=initial,
         tokens=dataset.tokens,
     )
-    _check_strict(spec)
-    layers, copies = Layout.of(model).group_count, partition.max_copies
-    context = spec.context(sites.population, layers, caveats=dataset.caveats, copies=copies)
-    spec, changes = _calibrated(spec, context)
-    tests = partition.tests if spec.data.test else ()
+    if spec.model.name == "scattering":
+        for part in (dataset.train, dataset.validation):
+            check_brightness(f"data set '{dataset.name}'", part.inputs)
+    layers = Layout.of(model).group_count
+    assert layers == (known_layers(spec.model.name, dataset.input_shape, spec.model.options) or layers), model
+    outlook = promised(spec, dataset.outline, partition, layers)
+    spec = outlook.spec
+    sites = Sites.of(dataset.train, partition.clients, partition.names)
+    tests = partition.tests if spec.data.test else NO_TESTS
+    objective = objective_for(dataset.task, spec.objective)
     job = Job(spec.method, model, sites, dataset.validation, streams, tests, objective)
-    return Prepared(spec, dataset, partition, job, initial, changes)
-
-
-def _check_strict(spec: Spec) -> None:
-    clip = spec.method.adaptive_clip
-    if spec.privacy.strict and clip is not None and isinstance(clip.bound, CohortMedian):
-        raise FedveilError(
-            "privacy.strict: the clipping bound is the median of the cohort's norms, read without noise, so nothing can"
-            " be promised; use the bound of geyer-private (a noisy quantile) instead"
-        )
-
-
-def _calibrated(spec: Spec, context: Context) -> tuple[Spec, tuple[Change, ...]]:
-    """The spec with the noise that its budget needs, where it asks for that, and what that changed."""
-    target = spec.privacy.budget
-    if not spec.privacy.calibrate or target is None:
-        return spec, ()
-    solved = calibrate(context, target)
-    (before,) = spec.method.mechanisms.values()
-    reason = f"solved for ε = {target.epsilon:g} of {target.cell} at δ = {target.delta:g}"
-    changed = replace(spec, method=solved.method, privacy=replace(spec.privacy, calibrate=False))
-    return changed, (Change(solved.key, before.sigma, solved.value, reason),)
+    return Prepared(spec, dataset, partition, job, initial, outlook.changes)

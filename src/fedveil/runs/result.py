@@ -15,6 +15,9 @@ from fedveil.core.scores import Scores
 from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.core.types import Unit, View
 from fedveil.method import Method
+from fedveil.report.model.guarantee_headline import headline
+from fedveil.report.model.score_texts import main_text, scores_text
+from fedveil.report.terminal.wrapped_lines import wrapped
 
 NUMBERS_OF_A_RESULT = (
     "accuracy", "loss", "rounds", "seconds", "receipts", "rejected", "own_accuracy", "personal_accuracy", "own_mae",
@@ -48,7 +51,7 @@ def executed_cells(cells: Iterable[Guarantee], method: Method) -> tuple[Guarante
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """How a run ended. `accuracy` is None where labels are numbers; `scores` has all figures."""
 
@@ -80,7 +83,25 @@ class Result:
         value = self.accuracy if self.scores is None else self.scores.main
         return math.nan if value is None else value
 
-    def of(self, unit: Unit, view: View) -> Guarantee:
+    @property
+    def quality(self) -> str:
+        """What is said of the model first."""
+        quality = main_text(None, self.accuracy) if self.scores is None else scores_text(self.scores)
+        end = f"loss {self.loss:.4f} after {self.rounds} rounds in {self.seconds:.1f} s"
+        return f"{self.method} on {self.data}: {quality}, {end}"
+
+    def __str__(self) -> str:
+        return "\n".join([*wrapped(self.quality), *wrapped(headline(self.guarantees)), f"run: {self.run}"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the two sentences, the table of what was spent, and accuracy over rounds."""
+        from fedveil.runs.notebook_view import result_html
+
+        return result_html(self)
+
+    def of(self, unit: Unit | str, view: View | str) -> Guarantee:
         """What was spent in one cell."""
         return next(cell for cell in self.guarantees if (cell.unit, cell.view) == (unit, view))
 

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from fedveil.accounting.context import Context
 from fedveil.accounting.plan import plan, replay
 from fedveil.accounting.site_table import site_guarantees
 from fedveil.accounting.table import Table, exceeded, releasable_cells
@@ -19,7 +20,7 @@ from fedveil.config.merge import without
 from fedveil.config.spec import Source, Spec, resolve
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import FedveilError
-from fedveil.core.scores import Scores
+from fedveil.core.scores import FIGURES, Scores
 from fedveil.core.tasks import Task
 from fedveil.data.dataset import Dataset
 from fedveil.data.schema_file import schema_toml
@@ -27,17 +28,15 @@ from fedveil.data.sources import sha256_of
 from fedveil.engine import loop
 from fedveil.engine.admission import Admission
 from fedveil.engine.loop import Closed, MakeRuntime, Runtime
-from fedveil.engine.personal_models import PersonalModels
-from fedveil.engine.server import ServerState
+from fedveil.engine.personal_models import AtTheirSites, PersonalModels
+from fedveil.engine.server_state import ServerState
 from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
 from fedveil.report.model.score_texts import measured_text, useless_text
-from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.report.terminal.reading_progress import reading_notes
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
-from fedveil.report.terminal.site_lines import site_lines
 from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import RECORDS_KEY_BYTES, check_records, check_schema, opened_ledger, pins_of, read_book
 from fedveil.runs.budgeted_admission import admission_of, past_of
@@ -48,6 +47,7 @@ from fedveil.runs.manifest import manifest, read_context
 from fedveil.runs.model_card import write_model_card
 from fedveil.runs.prepare import Prepared, prepare, prepared_for
 from fedveil.runs.result import Result, has_diverged
+from fedveil.runs.round_updates import OnRound, RoundUpdate
 from fedveil.runs.scoring import OWN_FIGURES, final_scores, round_figures
 from fedveil.runtimes.local import on_this_machine
 
@@ -64,12 +64,14 @@ def run(
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
     runtime: MakeRuntime | None = None,
+    on_round: OnRound | None = None,
 ) -> Result:
     """Train a method, a spec file or a table of settings, with dotted `overrides`, into a new directory.
 
     `rounds` and `seed` are short for the overrides `stop.rounds` and `seed`.
     `dataset` brings your own records in place of a named data set; the spec then carries its name.
     `runtime` says where the clients work; by default on this machine, with so many `workers` and clients in a `chunk`.
+    `on_round` is called with a `RoundUpdate` after each round: figures, seconds, and what was spent so far.
     """
     numbers = {"rounds": rounds, "seed": seed, "workers": workers, "chunk": chunk}
     check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
@@ -79,7 +81,7 @@ def run(
     reporter = reporter or SilentReporter()
     prepared = prepared_for(source, settings, dataset, reading_notes(reporter))
     files = RunFiles(Path(out) if out is not None else _new_directory(prepared.spec))
-    return begin_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter)
+    return begin_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter, on_round)
 
 
 def begin_training(
@@ -87,10 +89,13 @@ def begin_training(
     files: RunFiles,
     runtime: MakeRuntime,
     reporter: Reporter | None = None,
+    on_round: OnRound | None = None,
     *,
-    repeats: bool = False,
+    at_sites: bool = False,
 ) -> Result:
-    """Train what was prepared into a new directory. `repeats` as in `continue_training`."""
+    """Train what was prepared into a new directory. `at_sites` as in `continue_training`."""
+    if prepared.spec.evaluation.sigma is not None and not at_sites:
+        raise FedveilError("evaluation.sigma: real sites count on records of their own; a simulation has none to ask")
     training = runtime(prepared.job)
     admission = admission_of(prepared.context, [])  # a budget that can't be kept is refused before there is a run
     files.create()
@@ -99,7 +104,7 @@ def begin_training(
         write_whole(files.schema, schema_toml(prepared.dataset.schema).encode(), private=True)
     write_whole(files.records_key, secrets.token_bytes(RECORDS_KEY_BYTES), private=True)
     files.write_json(files.manifest, manifest(prepared))
-    return _train(prepared, files, training, reporter or SilentReporter(), admission, repeats=repeats)
+    return _train(prepared, files, training, reporter or SilentReporter(), on_round, admission, at_sites=at_sites)
 
 
 def resume(
@@ -110,6 +115,7 @@ def resume(
     dataset: Dataset | None = None,
     reporter: Reporter | None = None,
     runtime: MakeRuntime | None = None,
+    on_round: OnRound | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
     check_arguments(dataset=dataset, paths={"directory": directory}, numbers={"workers": workers, "chunk": chunk})
@@ -122,7 +128,7 @@ def resume(
     initial = files.initial()
     prepared = prepare(resolve(files.spec), dataset, initial=initial, progress=reading_notes(reporter))
     check_schema(files, prepared.dataset)
-    return continue_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter)
+    return continue_training(prepared, files, runtime or on_this_machine(workers, chunk), reporter, on_round)
 
 
 def continue_training(
@@ -130,15 +136,17 @@ def continue_training(
     files: RunFiles,
     runtime: MakeRuntime,
     reporter: Reporter | None = None,
+    on_round: OnRound | None = None,
     *,
-    repeats: bool = False,
+    at_sites: bool = False,
 ) -> Result:
     """Go on after the last published round.
 
-    `repeats`: asked once more, clients give the very answers that they gave before. A round that was charged and not
-    finished is then asked of the same clients, and nobody pays for it again: nothing is shown that was not shown.
+    `at_sites`: clients are real sites, which remember. Asked once more, they give the very answers that they gave
+    before; a round that was charged and not finished is then asked of the same clients, and nobody pays for it again:
+    nothing is shown that was not shown. Models of their own stay with them.
     """
-    return _train(prepared, files, runtime(prepared.job), reporter or SilentReporter(), repeats=repeats)
+    return _train(prepared, files, runtime(prepared.job), reporter or SilentReporter(), on_round, at_sites=at_sites)
 
 
 def _train(
@@ -146,18 +154,19 @@ def _train(
     files: RunFiles,
     training: AbstractContextManager[Runtime],
     reporter: Reporter,
+    on_round: OnRound | None,
     admission: Admission | None = None,
     *,
-    repeats: bool,
+    at_sites: bool,
 ) -> Result:
     """`admission` is that of a run that has just begun; else it follows from what the ledger holds."""
     try:
         with opened_ledger(files) as ledger, training as runtime:
             files.clear_parts()
             ledger.begin(pins_of(files, prepared.context, prepared.dataset))
-            return _train_rounds(prepared, files, ledger, runtime, reporter, admission, repeats)
+            return _train_rounds(prepared, files, ledger, runtime, reporter, on_round, admission, at_sites)
     except KeyboardInterrupt:
-        again = "fedveil federation run" if repeats else _resume_words(prepared.spec, files)
+        again = "fedveil federation run" if at_sites else _resume_words(prepared.spec, files)
         reporter.note(f"what was published is safe; go on with: {again}")
         raise
 
@@ -175,8 +184,9 @@ def _train_rounds(
     ledger: Ledger,
     runtime: Runtime,
     reporter: Reporter,
+    on_round: OnRound | None,
     admission: Admission | None,
-    repeats: bool,
+    at_sites: bool,
 ) -> Result:
     spec, method, context = prepared.spec, prepared.spec.method, prepared.context
     state = files.load_checkpoint(prepared.layout)
@@ -186,18 +196,18 @@ def _train_rounds(
     book = read_book(files, ledger, spec, context)
     files.keep_newest_checkpoint()
     files.trim_events(state.round)
-    personal = _personal(prepared, files, state.round)
+    personal = _personal(prepared, files, state.round, at_sites)
     files.append_event({"event": "start", "rounds_done": state.round})
     if spec.choices:
         reporter.note("\n".join(choice_lines(spec)))
     for change in prepared.changes:
         reporter.note(str(change))
     promise = plan(context)
-    reporter.note("\n".join([*table_lines("promised", promise.guarantees), *site_lines(site_guarantees(promise))]))
+    reporter.promise(promise.guarantees, site_guarantees(promise))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
     begun = time.perf_counter()
     charges = round_charges(context)
-    unfinished = _unfinished(ledger, state, charges) if repeats else None
+    unfinished = _unfinished(ledger, state, charges) if at_sites else None
     if admission is None:
         past = [entry for entry in book.rounds if unfinished is None or entry != unfinished]
         admission = admission_of(context, past_of(past, context.seeded, state.round))
@@ -216,7 +226,8 @@ def _train_rounds(
         state = closed.state
         event = _event(closed)
         if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
-            event |= round_figures(prepared, runtime.evaluate(state), personal)
+            evaluation = runtime.evaluate(state)
+            event |= round_figures(prepared, evaluation, personal) if evaluation.measured else {}
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
@@ -226,11 +237,15 @@ def _train_rounds(
         if personal is not None:
             personal.forget()
         _report(reporter, event, method.rounds, prepared.dataset.task)
+        if on_round is not None:
+            on_round(_update(files, event, method.rounds, ledger, context))
     if state.round < method.rounds:
         reporter.note(f"it ended after {state.round} of {method.rounds} rounds: {ENDED_EARLY}")
     evaluation = runtime.evaluate(state)
     measured, scores = round_figures(prepared, evaluation, personal), final_scores(prepared, evaluation)
-    if has_diverged(measured["loss"], prepared.job.objective):
+    if not evaluation.measured:
+        reporter.note("no site has measured the last model, so it is not known how good it is")
+    elif has_diverged(measured["loss"], prepared.job.objective):
         reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
     elif (useless := useless_text(scores)) is not None:
         reporter.note(useless)
@@ -245,11 +260,13 @@ def _unfinished(ledger: Ledger, state: ServerState, charges: RoundCharges) -> Le
     return last if tuple(charges(state.round, last.cohort, state.bound)) == last.charges else None
 
 
-def _personal(prepared: Prepared, files: RunFiles, rounds: int) -> PersonalModels | None:
+def _personal(prepared: Prepared, files: RunFiles, rounds: int, at_sites: bool) -> PersonalModels | AtTheirSites | None:
     """The clients' own models as they were after `rounds` rounds, for methods that keep them."""
     rule = prepared.spec.method.personal
     if isinstance(rule, Shared):
         return None
+    if at_sites:
+        return AtTheirSites()
     models = PersonalModels(rule, files.personal)
     models.rewind(rounds)
     return models
@@ -298,7 +315,7 @@ def _finish(
         accuracy=measured.get("accuracy"),
         loss=measured["loss"],
         scores=scores,
-        diverged=has_diverged(measured["loss"], prepared.job.objective),
+        diverged=scores.overall.records > 0 and has_diverged(measured["loss"], prepared.job.objective),
         **{name: measured.get(name) for name in OWN_FIGURES},
         sent_bytes=sum(event.get("upload_bytes", 0) for event in events),
         saved_bytes=sum(event.get("dense_bytes", 0) - event.get("upload_bytes", 0) for event in events),
@@ -335,8 +352,21 @@ def _report(reporter: Reporter, event: Mapping[str, Any], total: int, task: Task
             f"round {event['round'] + 1}: {event['rejected']} examples and {event['rejected_updates']} updates"
             " were not finite and counted as zero"
         )
-    loss = f"loss {event.get('loss', event['train_loss']):.4f}"
+    known = event.get("loss", event["train_loss"])  # between measurements, real sites tell nobody
+    loss = "" if known is None else f"loss {known:.4f}"
     reporter.round(event["round"] + 1, total, "  ".join(filter(None, (measured_text(event, task), loss))))
+
+
+def _update(files: RunFiles, event: Mapping[str, Any], rounds: int, ledger: Ledger, context: Context) -> RoundUpdate:
+    figures = {key: float(event[key]) for key in ("train_loss", "loss", *FIGURES, *OWN_FIGURES) if key in event}
+
+    def spent() -> Table:
+        entries = ledger.rounds()
+        charges = [charge for entry in entries for charge in entry.charges]
+        attempts = [entry.round for entry in entries]
+        return replay(context, charges, 1 + max(attempts), attempts=attempts)
+
+    return RoundUpdate(files.directory, event["round"] + 1, rounds, figures, event["seconds"], spent)
 
 
 def _title(prepared: Prepared, files: RunFiles) -> str:

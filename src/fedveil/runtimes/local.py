@@ -24,6 +24,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from fedveil.core.cores import usable_cores
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
@@ -32,16 +33,17 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.job import Job
 from fedveil.engine.loop import MakeRuntime
 from fedveil.engine.personal_models import Starts
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.models.features import FixedFeatures
 from fedveil.models.registry import fixed_part
 from fedveil.runtimes.packing import Packed, unpack_uploads
+from fedveil.runtimes.shared_arrays import SharedArrays
 
 FEATURE_SLICE = 250
 """Records whose fixed features are computed at a time: fixed, so that they are the same bits on any number of cores."""
 
 WORKERS_PER_CORE = 8
-"""More of them are refused: each is an interpreter with a copy of the records."""
+"""More of them are refused: each is an interpreter with PyTorch, and with a copy of the model's parameters."""
 
 
 def on_this_machine(workers: int | None = None, chunk: int | None = None) -> MakeRuntime:
@@ -66,6 +68,8 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
         with torch.no_grad():  # a thread's own setting
             return features(to_float(inputs))  # type: ignore[no-any-return]
 
+    if not len(examples):  # a coordinator has no records, a site perhaps none that it holds out; their shape is known
+        return Examples(values(examples.inputs.new_zeros(1, *examples.inputs.shape[1:]))[:0], examples.labels)
     with one_thread(), ThreadPoolExecutor(usable_cores()) as pool:
         parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
     return Examples(torch.cat(parts), examples.labels)
@@ -80,11 +84,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def usable_cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_workers(asked: int | None) -> int:
@@ -182,11 +181,14 @@ class _Workers:
     """Worker processes, each busy with one call at a time."""
 
     def __init__(self, job: Job, count: int) -> None:
+        shared = SharedArrays()
         try:
-            setup = pickle.dumps(job, protocol=pickle.HIGHEST_PROTOCOL)
+            setup = shared.dumps(job)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
+            shared.close()
             raise FedveilError(f"the model can't be sent to worker processes ({error}); use workers=1") from None
-        self._processes = [_start() for _ in range(count)]
+        self._processes = [_start(shared.descriptor) for _ in range(count)]
+        shared.close()  # workers have it open
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="fedveil-worker")
         try:
@@ -232,11 +234,13 @@ KEEP_FREED = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_":
 """Has the C library keep what a step frees for the next one: fresh pages cost more than the arithmetic done on them."""
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(records: int) -> subprocess.Popen[bytes]:
+    """A worker that finds the large arrays of its job at this file descriptor."""
     environment = {**KEEP_FREED, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "fedveil.runtimes.worker"],
+        [sys.executable, "-m", "fedveil.runtimes.worker", str(records)],
+        pass_fds=(records,),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from fedveil.core.signing import PublicKey, SigningKey
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Changed whenever an older version would take a message for something else. A plan states it."""
 
 LARGEST_QUESTION = 256 * 2**20

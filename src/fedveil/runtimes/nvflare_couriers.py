@@ -112,7 +112,7 @@ class CoordinatorCourier(_Courier):
         self._sites = frozenset(sites)
         self._present: set[str] = set()
         self._change = threading.Condition()
-        self._abort: dict[int, Signal] = {}
+        self._abort: dict[int, dict[str, Signal]] = {}
         self._cell: Any = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -135,21 +135,26 @@ class CoordinatorCourier(_Courier):
                 return
             self._present.symmetric_difference_update({site})
             self._change.notify_all()
+        if not here:  # what it was asked is lost with its connection, and need not be waited for
+            for attempts in list(self._abort.values()):
+                if (signal := attempts.get(site)) is not None:
+                    signal.trigger(True)
         self._tell("joined" if here else "left", site=site)
 
     def _obey(self, header: dict[str, Any], body: bytes) -> None:
         ask = header["ask"]
         if header["kind"] == "cancel":
-            if (signal := self._abort.pop(ask, None)) is not None:
+            for signal in self._abort.pop(ask, {}).values():
                 signal.trigger(True)
             return
-        signal = self._abort.setdefault(ask, Signal())
-        arguments = (ask, header["site"], body, time.monotonic() + header["seconds"], signal)
+        attempts = self._abort.setdefault(ask, {})
+        arguments = (ask, header["site"], body, time.monotonic() + header["seconds"], attempts)
         threading.Thread(target=self._deliver, args=arguments, daemon=True).start()
 
-    def _deliver(self, ask: int, site: str, question: bytes, end: float, abort: Signal) -> None:
+    def _deliver(self, ask: int, site: str, question: bytes, end: float, attempts: dict[str, Signal]) -> None:
         patience = _FIRST_PATIENCE
-        while (left := end - time.monotonic()) > 0 and not abort.triggered:
+        while (left := end - time.monotonic()) > 0 and ask in self._abort:
+            abort = attempts[site] = Signal()
             if not self._await(site, min(left, 1.0)):
                 continue
             reply = self._cell.send_request(
@@ -165,7 +170,7 @@ class CoordinatorCourier(_Courier):
             if code == ReturnCode.OK and reply.payload is not None:
                 self._tell("answer", bytes(reply.payload), ask=ask, site=site)
                 return
-            if code == ReturnCode.TIMEOUT:
+            if code == ReturnCode.TIMEOUT and not abort.triggered:
                 patience = min(2 * patience, _LONGEST_PATIENCE)
             else:
                 time.sleep(_PAUSE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,13 +22,14 @@ from fedveil.core.declaration_records import read_receipt, same_declaration
 from fedveil.core.errors import FedveilError
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Declaration, Population, Receipt, Taps
-from fedveil.engine.batched import EVALUATION_SLICE, Engine, Evaluation
+from fedveil.engine.batched import EVALUATION_SLICE, Engine, Evaluation, SiteCounts
 from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.job import Job
 from fedveil.engine.loop import MakeRuntime, Runtime
 from fedveil.engine.personal_models import Starts
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.mechanisms.noise import grid_width
+from fedveil.mechanisms.right_counts import RightCounts, counts_width, read_counts
 from fedveil.runtimes.local import one_thread, precomputed
 from fedveil.runtimes.messages import MessageUnreadable, Speaker, read_message, tensor_bytes, write_message
 from fedveil.runtimes.transport import Transport
@@ -120,13 +122,29 @@ def question_name(plan: bytes, round: int, bound: float | None, parameters: Tens
     return digest.hexdigest()
 
 
-def over_network(correspondence: Correspondence) -> MakeRuntime:
-    """Runtimes whose clients are the sites of a plan."""
+def evaluation_name(plan: bytes, round: int, parameters: Tensor) -> str:
+    """The same of a question how good a model is after so many rounds."""
+    digest = hashlib.sha256(b"fedveil evaluation\0" + plan + json.dumps(round).encode() + b"\0")
+    digest.update(parameters.detach().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class CountedAtSites:
+    """How sites measure a model on records that they hold out; `held_out[i]` is how many those of site `i` are."""
+
+    counts: RightCounts
+    held_out: tuple[int, ...]
+    classes: int
+
+
+def over_network(correspondence: Correspondence, counted: CountedAtSites | None = None) -> MakeRuntime:
+    """Runtimes whose clients are the sites of a plan. With `counted`, sites say how good the model is."""
 
     @contextmanager
     def make(job: Job) -> Iterator[Runtime]:
         with one_thread():
-            yield NetworkRuntime(precomputed(job), correspondence)
+            yield NetworkRuntime(precomputed(job), correspondence, counted)
 
     return make
 
@@ -134,11 +152,11 @@ def over_network(correspondence: Correspondence) -> MakeRuntime:
 class NetworkRuntime:
     """Asks sites to train. The job's own sites are numbers of records and names, from the plan; no records are here.
 
-    The model is measured on the job's validation records, which are the coordinator's own.
+    The model is measured on the job's validation records, which are the coordinator's own, or by the sites.
     """
 
-    def __init__(self, job: Job, correspondence: Correspondence) -> None:
-        self._job, self._sites = job, correspondence
+    def __init__(self, job: Job, correspondence: Correspondence, counted: CountedAtSites | None = None) -> None:
+        self._job, self._sites, self._counted = job, correspondence, counted
         self._population: Population = job.sites.population
         self._engine = Engine(job)
 
@@ -194,8 +212,31 @@ class NetworkRuntime:
         return Upload(client, update, receipts, None, cells, report)
 
     def evaluate(self, state: ServerState) -> Evaluation:
+        if self._counted is not None:
+            return self._evaluate_at_sites(self._counted, state)
         firsts = range(0, len(self._job.validation), EVALUATION_SLICE)
         return Evaluation.total([self._engine.evaluate(state.released, first) for first in firsts])
+
+    def _evaluate_at_sites(self, counted: CountedAtSites, state: ServerState) -> Evaluation:
+        """What the sites count that answer; each counts on its own records, so who is missing is left out."""
+        expected = evaluation_name(self._sites.plan, state.round, state.released)
+        header, tensors = {"kind": "evaluate", "round": state.round}, tensor_bytes({"parameters": state.released})
+        found: dict[int, SiteCounts] = {}
+        for client, answer, given in self._sites.ask(range(len(counted.held_out)), header, tensors, state.round):
+            name, records = self._sites.sites[client].name, counted.held_out[client]
+            declared, width = counted.counts.declare(records), counts_width(counted.classes)
+            try:
+                if answer.get("kind") != "counts" or answer.get("question") != expected:
+                    raise MessageUnreadable("it answers another question")
+                _receipts(answer.get("receipts"), [declared], state.round, client, width)
+                cells = _vector(given.get("counts"), width, torch.float64)
+            except MessageUnreadable as error:
+                self._sites.note(name, state.round, Refusal("not-declared", f"its counts do not count: {error}"))
+                continue
+            found[client] = SiteCounts(name, records, read_counts(cells, declared.sum_std))
+        sites = tuple(found[client] for client in sorted(found))
+        loss = sum(site.counts.loss for site in sites) if sites else math.nan
+        return Evaluation(torch.empty(0, counted.classes), loss, counted=sites)
 
 
 def _refusal_in(header: Mapping[str, Any]) -> Refusal | None:

@@ -9,6 +9,7 @@ from fedveil.accounting.alone import PlanBounds, bounds_of, spent_over, table_al
 from fedveil.accounting.table import Table
 from fedveil.config.federation_plan import FederationPlan, read_plan
 from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.errors import ArgumentError
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.site.home import SiteHome
 from fedveil.site.policy import SitePolicy
@@ -63,6 +64,21 @@ def approve(home: SiteHome, plan: FederationPlan) -> None:
     write_whole(home.plan_file(plan.hash), plan.content)
     with home.opened_ledger() as ledger:
         ledger.approve(plan.hash, plan.name)
+
+
+def withdraw(home: SiteHome, plan: str) -> str:
+    """Take back what was agreed to, by the plan's hash or how it begins; the plan's name. What it has cost stays.
+
+    While the site is serving it holds the ledger; end it first, and no question is between two answers.
+    """
+    with home.opened_ledger() as ledger:
+        mine = [hash for hash in ledger.approved if ledger.agrees_to(hash) and hash.startswith(plan)]
+        if len(mine) != 1 or not plan:
+            known = ", ".join(f"{hash[:16]} ({ledger.approved[hash]})" for hash in ledger.approved)
+            which = "no plan that is agreed to" if not mine else f"{len(mine)} plans"
+            raise ArgumentError("plan", f"'{plan}' is the beginning of {which}; there are {known or 'none'}")
+        ledger.withdraw(mine[0])
+        return ledger.approved[mine[0]]
 
 
 def spent_by_plan(home: SiteHome, ledger: LifetimeLedger) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedveil.config.federation_plan import FederationPlan
 from fedveil.core.types import Unit
+from fedveil.data.record_form import form_words
 from fedveil.report.model.number_texts import epsilon_text
 from fedveil.report.terminal.guarantee_lines import table_lines
 from fedveil.site.approval import Examined
@@ -16,11 +17,23 @@ def plan_lines(plan: FederationPlan) -> list[str]:
     return [
         f"plan '{plan.name}', {plan.hash}",
         f"  method {spec.base}, {method.rounds} rounds, network {spec.model.name} of {plan.parameters:,} parameters",
-        f"  predicts {plan.schema.target} from {', '.join(column.name for column in plan.schema.input_columns)}",
+        f"  predicts {form_words(plan.schema)}",
         f"  sites: {', '.join(f'{site.name} ({site.records:,} records)' for site in plan.sites)}",
         f"  a round is published with {'all answers' if quorum is None else f'{quorum} answers or more'};"
         f" a site has {plan.deadline:g} seconds to answer",
+        *_measured_lines(plan),
         f"  questions come from whoever holds the key {plan.coordinator[:16]}…",
+    ]
+
+
+def _measured_lines(plan: FederationPlan) -> list[str]:
+    counts = plan.spec.evaluation.counts
+    if counts is None:
+        return ["  how good the model is, is measured on public records of the coordinator's"]
+    times, held_out = counts.times(plan.spec.method.rounds), sum(site.held_out for site in plan.sites)
+    return [
+        f"  how good the model is, is counted at the sites, {times} times, on {held_out:,} records that they hold out;",
+        f"  counts get noise of σ = {counts.sigma:g} for each record, and what that costs is in the numbers below",
     ]
 
 

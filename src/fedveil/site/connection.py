@@ -11,10 +11,11 @@ from pathlib import Path
 
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
+from fedveil.core.signing import SigningKey
 from fedveil.runtimes.invitation import Invitation
 from fedveil.runtimes.startup_kit import Credentials, write_site_kit
 from fedveil.runtimes.tls_certificates import check_certificate, check_site_name, request_certificate
-from fedveil.site.home import SiteHome
+from fedveil.site.home import SiteHome, write_registration
 
 REQUEST = "certificate_request"
 """The key of a registration that has what the coordinator is to sign."""
@@ -28,6 +29,24 @@ def add_request(home: SiteHome) -> None:
     write_whole(
         home.registration_file, (json.dumps(registration | {REQUEST: request.decode()}, indent=2) + "\n").encode()
     )
+
+
+def renew(home: SiteHome, *, signature: bool) -> SiteHome:
+    """New keys in the place of the old ones, and a registration that says so. The ledger stays.
+
+    The connection's key is always made anew; with `signature` also the key that answers are signed with. That one
+    stands in every plan, so no plan of before is answered any more: all must agree to a new one. A site that is serving
+    holds the ledger, and must be ended first.
+    """
+    with home.opened_ledger():
+        with disk_errors(home.directory):
+            _key_file(home).unlink(missing_ok=True)
+        if signature:
+            write_whole(home.directory / "sign.key", SigningKey.generate().pem(), private=True)
+        renewed = SiteHome(home.directory)  # which has read no key yet
+        write_registration(renewed)
+        add_request(renewed)
+    return renewed
 
 
 def check_invitation(home: SiteHome, invitation: Invitation) -> None:
@@ -51,6 +70,15 @@ def connect(home: SiteHome, invitation: Invitation) -> None:
         write_site_kit(
             home.kit, credentials, federation=invitation.federation, host=invitation.host, port=invitation.port
         )
+
+
+def kit_of(home: SiteHome) -> Path:
+    """What the site serves from; an error where it has not agreed to an invitation yet."""
+    if not home.kit.is_dir():
+        raise FedveilError(
+            f"{home.directory}: not connected to anybody yet; first: fedveil site approve INVITATION.json"
+        )
+    return home.kit
 
 
 def _key_file(home: SiteHome) -> Path:

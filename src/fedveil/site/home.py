@@ -8,6 +8,7 @@ ledger.sqlite       with ledger.head beside it: what was ever charged
 plans/HASH.json     plans that were agreed to
 connection.key      of the certificate that the site connects with; secret
 kit/                what the transport starts from
+models/HASH/        the site's own model under a plan, for methods that have such models
 outbox/             answers, so that the same question gets the same bytes
 site.log            what went wrong here, in full; for the site's own people
 """
@@ -18,7 +19,7 @@ import json
 import secrets
 import time
 import tomllib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,8 @@ from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, privat
 from fedveil.core.digests import keyed_digest
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.signing import SigningKey, read_signing_key
-from fedveil.data.encoded_table import read_table
-from fedveil.data.examples import Examples, check_examples, examples_digest
-from fedveil.data.schema import Schema
-from fedveil.data.schema_file import read_schema, schema_digest, schema_toml
-from fedveil.data.site_tables import table_examples
+from fedveil.data.examples import Examples, examples_digest
+from fedveil.data.record_form import RecordForm, form_digest, form_toml, private_columns, read_form, read_records
 from fedveil.ledger.anchor import user_key
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.site.policy import SitePolicy, read_policy
@@ -72,6 +70,9 @@ class SiteHome:
     def outbox(self) -> Path:
         return self.directory / "outbox"
 
+    def models(self, plan: str) -> Path:
+        return self.directory / "models" / plan
+
     @property
     def kit(self) -> Path:
         return self.directory / "kit"
@@ -104,15 +105,22 @@ class SiteHome:
             raise FedveilError(f"{self.settings_file}: {error}") from None
 
     @cached_property
-    def schema(self) -> Schema:
-        return read_schema(self.schema_file)
+    def schema(self) -> RecordForm:
+        return read_form(self.schema_file)
 
     @cached_property
     def records(self) -> Examples:
         """The records, encoded by the schema."""
-        path = Path(self.settings["data"])
-        path = path if path.is_absolute() else self.directory / path
-        return read_records(path, self.schema)
+        return read_records(self._located("data"), self.schema)
+
+    @cached_property
+    def held_out(self) -> Examples | None:
+        """Further records, which no model is trained on, to measure models on."""
+        return read_records(self._located("validation"), self.schema) if "validation" in self.settings else None
+
+    def _located(self, setting: str) -> Path:
+        path = Path(self.settings[setting])
+        return path if path.is_absolute() else self.directory / path
 
     @cached_property
     def signing_key(self) -> SigningKey:
@@ -134,21 +142,25 @@ class SiteHome:
     @property
     def registration(self) -> RegisteredSite:
         """What is public of this site."""
-        return RegisteredSite(self.name, len(self.records), self.public_key)
+        held_out = 0 if self.held_out is None else len(self.held_out)
+        return RegisteredSite(self.name, len(self.records), self.public_key, held_out)
 
     def opened_ledger(self) -> LifetimeLedger:
         """The ledger, held to the records and the schema that it was begun with."""
         ledger = LifetimeLedger(self.ledger_file, key=user_key())
         try:
-            ledger.begin({"name": self.name, "schema": schema_toml(self.schema), "records": self._records_text()})
+            pins = {"name": self.name, "schema": form_toml(self.schema), "records": self._records_text(self.records)}
+            if self.held_out is not None:
+                pins["records that are held out"] = self._records_text(self.held_out)
+            ledger.begin(pins)
         except BaseException:
             ledger.__exit__(None, None, None)
             raise
         return ledger
 
-    def _records_text(self) -> str:
+    def _records_text(self, records: Examples) -> str:
         """What stands for the records in the ledger: a keyed hash, which says nothing to whoever has not the key."""
-        return keyed_digest(self.mark_key, examples_digest(self.records))
+        return keyed_digest(self.mark_key, examples_digest(records))
 
     def plan_file(self, hash: str) -> Path:
         return self.plans / f"{hash}.json"
@@ -169,17 +181,28 @@ class SiteHome:
 
 
 def make_site(
-    directory: str | Path, *, name: str, data: str | Path, schema: str | Path, policy: SitePolicy
+    directory: str | Path,
+    *,
+    name: str,
+    data: str | Path,
+    schema: str | Path,
+    policy: SitePolicy,
+    validation: str | Path | None = None,
 ) -> SiteHome:
-    """A new site: keys are made here and stay here. The records stay where they are."""
+    """A new site: keys are made here and stay here. The records stay where they are.
+
+    `validation` has further records, which are held out from every training: models can be measured on them.
+    """
     home = SiteHome(Path(directory))
     if home.directory.exists() and any(home.directory.iterdir()):
         raise ArgumentError("home", f"{home.directory} already exists and is not empty; choose another")
-    read = read_schema(schema)
-    if read.private_columns:
-        columns = ", ".join(read.private_columns)
+    read = read_form(schema)
+    if private_columns(read):
+        columns = ", ".join(private_columns(read))
         raise ArgumentError("schema", f"what was read off records is private; replace what it says of {columns}")
     records = read_records(Path(data), read)
+    if validation is not None:
+        read_records(Path(validation), read)
     RegisteredSite(name, len(records), "0" * 64)  # a name that nobody could register is refused before keys are made
     with disk_errors(home.directory):
         if not home.directory.exists():
@@ -188,21 +211,18 @@ def make_site(
         make_folder(home.outbox, PRIVATE_FOLDER)
     write_whole(home.directory / "sign.key", SigningKey.generate().pem(), private=True)
     write_whole(home.directory / "mark.key", secrets.token_bytes(KEY_BYTES), private=True)
-    write_whole(home.schema_file, schema_toml(read).encode())
-    settings = {"name": name, "data": str(Path(data).resolve()), "policy": policy.to_dict()}
+    write_whole(home.schema_file, form_toml(read).encode())
+    files = {"data": data} if validation is None else {"data": data, "validation": validation}
+    paths = {key: str(Path(path).resolve()) for key, path in files.items()}
+    settings = {"name": name, **paths, "policy": policy.to_dict()}
     write_whole(home.settings_file, tomli_w.dumps(settings).encode(), private=True)
-    site = home.registration
-    public = {"name": site.name, "records": site.records, "key": site.key, "schema": schema_digest(read)}
-    write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())
+    write_registration(home)
     home.opened_ledger().__exit__(None, None, None)
     return home
 
 
-def read_records(path: Path, schema: Schema) -> Examples:
-    """A site's own table, encoded."""
-    table = read_table(path, schema, sited=False)
-    if not len(table):
-        raise FedveilError(f"{path}: the schema leaves no row of it")
-    examples = table_examples(table)
-    check_examples(str(path), examples, schema.task)
-    return examples
+def write_registration(home: SiteHome) -> None:
+    """What a coordinator is to be given, as the site is now."""
+    site = home.registration
+    public = {**asdict(site), "schema": form_digest(home.schema)}
+    write_whole(home.registration_file, (json.dumps(public, indent=2) + "\n").encode())

@@ -25,12 +25,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from fedveil.accounting.alone import PlanBounds, bounds_of
+from fedveil.accounting.count_rule import is_count
+from fedveil.accounting.kept_grids import forget_grids
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration
-from fedveil.engine.client import Broadcast
 from fedveil.ledger.lifetime import LifetimeLedger, PaidQuestion
 from fedveil.runtimes.messages import (
-    Message,
     MessageUnreadable,
     Speaker,
     plan_named_in,
@@ -38,11 +38,11 @@ from fedveil.runtimes.messages import (
     tensor_bytes,
     write_message,
 )
-from fedveil.runtimes.site_network import question_name
 from fedveil.site.home import SiteHome
 from fedveil.site.outbox import Outbox, answer_digest
+from fedveil.site.questions import Measuring, Training
 from fedveil.site.refusals import RefusalKind, Refused
-from fedveil.site.site_work import PlannedWork, check_spending, sendable
+from fedveil.site.site_work import PlannedWork, check_spending
 
 KEPT_ANSWERS = 8
 """So many of a plan's last answers stay in the outbox. A coordinator asks again for the round it is in."""
@@ -117,18 +117,23 @@ class SiteServer:
         if kind == "join":
             return self._joined(work)
         if kind == "train":
-            return self._train(work, message)
-        raise Refused(RefusalKind.WRONG_QUESTION, "this version is asked to join or to train, and nothing else")
+            broadcast = work.check_question(message.header.get("round"), message.header.get("bound"), message.tensors)
+            return self._given(Training(work, broadcast))
+        if kind == "evaluate":
+            return self._given(Measuring(work, *work.check_evaluation(message.header.get("round"), message.tensors)))
+        text = "this version is asked to join, to train or to evaluate, and nothing else"
+        raise Refused(RefusalKind.WRONG_QUESTION, text)
 
     def _approved(self, plan: bytes) -> PlannedWork:
         """The plan, if somebody here agreed to it, and the site still does: policies change."""
         hash = plan.hex()
-        if hash not in self.ledger.approved:
+        if not self.ledger.agrees_to(hash):
             text = f"nobody at this site has agreed to the plan {hash[:16]}; read it, then: fedveil site approve"
             raise Refused(RefusalKind.NOT_APPROVED, text)
         if hash not in self._work:
             work = PlannedWork(self._home, self._home.read_plan(hash))
             work.check()
+            forget_grids()
             self._work[hash] = work
         return self._work[hash]
 
@@ -138,46 +143,37 @@ class SiteServer:
 
     # One question
 
-    def _train(self, work: PlannedWork, message: Message) -> bytes:
-        plan = work.plan.digest
-        broadcast = work.check_question(message.header.get("round"), message.header.get("bound"), message.tensors)
-        name = question_name(plan, broadcast.round, broadcast.bound, broadcast.parameters)
-        paid = self.ledger.latest(name)
+    def _given(self, asked: Training | Measuring) -> bytes:
+        work = asked.work
+        paid = self.ledger.latest(asked.name)
         kept = None if paid is None else self._outbox.get(paid)
         if paid is None or (paid.answer is not None and kept is None):
-            declared = work.declared(broadcast)
-            self._check_room(work, broadcast, declared)
+            self._check_room(asked)
+            forget_grids()
             self._before(AnswerStep.CHARGE)
-            paid = self.ledger.charge(work.plan.hash, name, broadcast.round, declared)
+            paid = self.ledger.charge(work.plan.hash, asked.name, asked.round, asked.declared)
             kept = None
         if kept is None:
             self._before(AnswerStep.COMPUTE)
-            kept = self._computed(work, broadcast, name)
+            header, tensors = asked.answer()
+            header |= {"question": asked.name, "round": asked.round}
+            kept = self._message(work.plan.digest, header, tensor_bytes(tensors))
             self._before(AnswerStep.OUTBOX)
             self._outbox.put(paid, kept)
         if paid.answer is None:
             self._before(AnswerStep.ANSWERED)
-            self.ledger.answered(paid, answer_digest(kept))
+            self.ledger.answered(paid, answer_digest(kept), len(kept))
             self._forget_older(work.plan.hash)
         self._before(AnswerStep.SEND)
         return kept
 
-    def _computed(self, work: PlannedWork, broadcast: Broadcast, name: str) -> bytes:
-        upload = work.upload(broadcast)
-        if not all(receipt.confirmed for receipt in upload.receipts):
-            raise FedveilError(f"round {broadcast.round}: what was measured on the tensors is not as declared")
-        header, tensors = sendable(upload)
-        header |= {"kind": "update", "question": name, "round": broadcast.round}
-        return self._message(work.plan.digest, header, tensor_bytes(tensors))
-
-    def _check_room(self, work: PlannedWork, broadcast: Broadcast, declared: tuple[Declaration, ...]) -> None:
-        """Whether the policy has room for one more answer under this plan, and for ever."""
-        mine = [paid for paid in self.ledger.paid if paid.plan == work.plan.hash]
-        limit, rounds = work.plan.context.limit, {paid.round for paid in mine}
-        if limit is not None and broadcast.round not in rounds and len(rounds) >= limit:
-            raise Refused(RefusalKind.WRONG_QUESTION, f"the plan lets a site take part in {limit} rounds")
-        after = self._bounds([*(paid.declared for paid in mine), declared])
-        check_spending(self._home.policy, after, self.others(work.plan.hash))
+    def _check_room(self, asked: Training | Measuring) -> None:
+        """Whether the plan has one more such answer, and the policy room for it: under this plan, and for ever."""
+        plan = asked.work.plan.hash
+        mine = [paid.declared for paid in self.ledger.paid if paid.plan == plan]
+        alike = [paid for paid in self.ledger.paid if paid.plan == plan and is_count(paid.declared) == asked.counts]
+        asked.check_number([paid.round for paid in alike])
+        check_spending(self._home.policy, self._bounds([*mine, asked.declared]), self.others(plan))
 
     def others(self, plan: str) -> list[PlanBounds]:
         """What all other plans have cost so far."""

@@ -20,20 +20,24 @@ from fedveil.accounting.alone import PlanBounds, bounds_of, fits_within, planned
 from fedveil.config.federation_plan import FederationPlan
 from fedveil.core.declaration_records import receipt_record
 from fedveil.core.objectives import objective_for
-from fedveil.core.streams import Streams
-from fedveil.core.types import Declaration
+from fedveil.core.streams import Address, Streams
+from fedveil.core.types import Declaration, Receipt
 from fedveil.data.examples import Examples
-from fedveil.data.schema_file import schema_toml
-from fedveil.engine.batched import choose
+from fedveil.data.record_form import form_toml
+from fedveil.engine.batched import EVALUATION_SLICE, Engine, choose
+from fedveil.engine.chance import as_declared
 from fedveil.engine.client import Broadcast, Upload, local_work
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.job import Job
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.mechanisms.adaptive import LEAST_BOUND, MOST_BOUND
-from fedveil.mechanisms.noise import NoiseSource
+from fedveil.mechanisms.noise import NoiseSource, grid_width
+from fedveil.mechanisms.right_counts import counted_cells, noised_cells
+from fedveil.parts.personal import Shared
 from fedveil.runtimes.local import one_thread, precomputed
 from fedveil.site.home import SiteHome
+from fedveil.site.own_model import OwnModel
 from fedveil.site.policy import SitePolicy
 from fedveil.site.refusals import RefusalKind, Refused
 
@@ -54,8 +58,16 @@ class PlannedWork:
     def planned(self) -> PlanBounds:
         """What the whole plan shows of this site, in the cell of its policy."""
         policy = self.home.policy
-        answers = planned_answers(self.plan.context, self.client)
+        answers = planned_answers(self.plan.context, self.client) + [(one,) for one in self.planned_counts]
         return bounds_of(answers, len(self.home.records), policy.unit, policy.view)
+
+    @cached_property
+    def planned_counts(self) -> list[Declaration]:
+        """What every measurement of the plan will be charged."""
+        counts, named = self.plan.spec.evaluation.counts, self.plan.sites[self.client]
+        if counts is None:
+            return []
+        return [counts.declare(named.held_out)] * counts.times(self.plan.spec.method.rounds)
 
     @property
     def price(self) -> float:
@@ -93,7 +105,10 @@ class PlannedWork:
         if named.records != mine.records:
             text = f"the plan counts {named.records} records here; there are {mine.records}"
             raise Refused(RefusalKind.WRONG_RECORDS, text)
-        if schema_toml(self.home.schema) != self.plan.schema_text:
+        if named.held_out != mine.held_out:
+            text = f"the plan counts {named.held_out} records that are held out here; there are {mine.held_out}"
+            raise Refused(RefusalKind.WRONG_RECORDS, text)
+        if form_toml(self.home.schema) != self.plan.schema_text:
             raise Refused(RefusalKind.WRONG_RECORDS, "the plan's schema is not the schema of the records here")
 
     # One question
@@ -109,12 +124,24 @@ class PlannedWork:
             raise Refused(RefusalKind.WRONG_QUESTION, "a clipping bound that the plan does not have, or not a bound")
         if at_upload and bound is None:
             raise Refused(RefusalKind.WRONG_QUESTION, "the clipping bound is missing")
+        return Broadcast(round, self._model(tensors), bound if isinstance(bound, float) else None)
+
+    def check_evaluation(self, round: object, tensors: dict[str, Tensor]) -> tuple[int, Tensor]:
+        """The round after which a model is to be measured, and the model, if the plan lets that be asked."""
+        rounds = self.plan.spec.method.rounds
+        if self.plan.spec.evaluation.counts is None:
+            raise Refused(RefusalKind.WRONG_QUESTION, "the plan does not measure at the sites")
+        if type(round) is not int or not 0 <= round <= rounds:
+            raise Refused(RefusalKind.WRONG_QUESTION, f"the plan has {rounds} rounds to measure after")
+        return round, self._model(tensors)
+
+    def _model(self, tensors: dict[str, Tensor]) -> Tensor:
         parameters = tensors.get("parameters")
         if tensors.keys() != {"parameters"} or parameters is None or parameters.dtype != torch.float32:
             raise Refused(RefusalKind.WRONG_QUESTION, "a question has the model's parameters, and nothing else")
         if tuple(parameters.shape) != (self.plan.parameters,) or not bool(torch.isfinite(parameters).all()):
             raise Refused(RefusalKind.WRONG_QUESTION, f"not {self.plan.parameters} finite parameters")
-        return Broadcast(round, parameters, bound if isinstance(bound, float) else None)
+        return parameters
 
     def declared(self, broadcast: Broadcast) -> tuple[Declaration, ...]:
         """What an answer will do to the records here, and what the server promises to add to the sum of all."""
@@ -124,9 +151,9 @@ class PlannedWork:
 
     def upload(self, broadcast: Broadcast) -> Upload:
         """The work of one round, with a key that nothing else is ever drawn from."""
-        seed = self.plan.spec.seed
-        streams = Streams.from_system() if seed is None else Streams.from_seed(seed)
+        streams = self.streams()
         job, gradients = self._training
+        starts = None if self.own_model is None else self.own_model.start(broadcast.round, broadcast.parameters)
         with one_thread():
             (upload,) = local_work(
                 job.method,
@@ -137,8 +164,33 @@ class PlannedWork:
                 streams=streams,
                 noise=NoiseSource(streams),
                 memory=self._memory,
+                starts=starts,
             )
         return upload
+
+    @cached_property
+    def own_model(self) -> OwnModel | None:
+        """This site's own, for methods with personal models."""
+        rule = self.plan.spec.method.personal
+        return None if isinstance(rule, Shared) else OwnModel(rule, self.home.models(self.plan.hash))
+
+    def streams(self) -> Streams:
+        """A key that nothing was ever drawn from; that of the seed in a rehearsal of a seeded plan."""
+        seed = self.plan.spec.seed
+        return Streams.from_system() if seed is None else Streams.from_seed(seed)
+
+    def cells(self, round: int, parameters: Tensor) -> tuple[Tensor, Receipt]:
+        """What a model gets right of the records that are held out, in noised cells, and the receipt for the noise."""
+        job, gradients = self._training
+        (declared,) = set(self.planned_counts)
+        with one_thread():
+            slices = range(0, len(job.validation), EVALUATION_SLICE)
+            outputs = torch.cat([Engine(job, gradients).evaluate(parameters, first).outputs for first in slices])
+        clean = counted_cells(outputs, job.validation.labels, declared.sum_std)
+        noised = noised_cells(clean, NoiseSource(self.streams()), Address(round, self.client))
+        noise = (noised - clean) * grid_width(declared.sum_std)
+        fits = as_declared(float(noise.square().mean()), declared.sum_std, len(noise))
+        return noised, Receipt(round, self.client, declared, fits, len(noise))
 
     @cached_property
     def _memory(self) -> NoiseMemory:
@@ -149,8 +201,8 @@ class PlannedWork:
         records, spec = self.home.records, self.plan.spec
         objective = objective_for(self.plan.schema.task, spec.objective)
         sites = Sites.alone(records, self.client)
-        nothing = Examples(records.inputs[:0], records.labels[:0])
-        job = Job(spec.method, self.plan.network(), sites, nothing, Streams.from_system(), objective=objective)
+        held_out = self.home.held_out or Examples(records.inputs[:0], records.labels[:0])
+        job = Job(spec.method, self.plan.network(), sites, held_out, Streams.from_system(), objective=objective)
         job = precomputed(job)
         return job, choose(job.model, job.sites.examples.inputs, job.objective)
 

@@ -31,7 +31,7 @@ from fedveil.engine.batched import Engine
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.loop import MakeRuntime, Runtime
 from fedveil.engine.personal_models import PersonalModels
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.method import Method
 from fedveil.models.registry import build
 from fedveil.parts.personal import Shared

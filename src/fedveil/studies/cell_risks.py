@@ -7,28 +7,14 @@ from pathlib import Path
 from fedveil.accounting.table import Table
 from fedveil.certificate.verify import verify_certificate
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Unit, View
 from fedveil.report.model.run_facts import CertificateFacts, SiteFacts
-from fedveil.report.model.verdict_sentence import CellRisk
+from fedveil.report.model.verdict_sentence import risk_of_cell
 
 SITE_VIEWS = (View.SERVER, View.RELEASED)
 """What a site asks first: what its coordinator, and what everybody can find out."""
 
 MOST_SITE_ROWS = 200
-
-
-def risk_of_cell(cell: Guarantee) -> CellRisk:
-    """Of all copies of a record together, because a person has one."""
-    risk = cell.risk if cell.together is None else cell.risk_together
-    return CellRisk(
-        cell.unit,
-        cell.view,
-        cell.relation,
-        None if risk is None or not cell.finite else risk.right,
-        averaged=any(caveat.kind.averages for caveat in cell.caveats),
-        void=cell.void is not None,
-    )
 
 
 def sites_of(table: Table) -> tuple[SiteFacts, ...]:

@@ -22,7 +22,7 @@ from fedveil.report.model.score_texts import figure_heading
 from fedveil.report.plots.comparison import draw_comparison
 from fedveil.report.terminal.run_tables import comparison_table
 from fedveil.runs.argument_checks import check_arguments
-from fedveil.runs.prepare import resolve_for
+from fedveil.runs.outlook import resolve_for
 from fedveil.studies.repeated_runs import chosen_cells, first_finite, mean_over_runs
 from fedveil.studies.series import Follower, differences
 from fedveil.studies.study import Case, Study, TrainedCase, study_settings, train_cases, write_tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +15,20 @@ import safetensors.torch
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 
 from fedveil.config.spec import resolve
 from fedveil.core.atomic import disk_errors, whole_file
 from fedveil.core.errors import ArgumentError, FedveilError
-from fedveil.core.tasks import Classification, Task
+from fedveil.core.tasks import Classification, Task, read_task
 from fedveil.data.encoded_table import encoded_blocks
 from fedveil.data.encoding import TableEncoder
 from fedveil.data.growing_array import GrowingArray
+from fedveil.data.new_records import new_records
 from fedveil.data.schema import Schema
 from fedveil.data.schema_file import read_schema, schema_digest
 from fedveil.data.sources import sha256_of
-from fedveil.data.table_sources import TableSource, check_columns, open_table
+from fedveil.data.table_sources import check_columns, open_table
 from fedveil.models.registry import MODELS, build
 from fedveil.runs.files import RunFiles
 from fedveil.runs.model_card import read_model_card
@@ -35,14 +36,15 @@ from fedveil.runs.model_card import read_model_card
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """For each row of a table, in its order: probabilities [N, classes], or numbers [N] in the unit of the target.
+    """For each record, in their order: probabilities [N, classes], or numbers [N] in the unit of the target.
 
-    Rows that the schema leaves out are NaN.
+    Rows that the schema leaves out are NaN. `names` are the files of pictures, and empty for rows.
     """
 
     target: str
     task: Task
     values: NDArray[np.float32]
+    names: tuple[str, ...] = ()
     out: Path | None = None
 
     def __len__(self) -> int:
@@ -50,7 +52,7 @@ class Predictions:
 
     @property
     def classes(self) -> list[str | None]:
-        """The most probable class of every row; None where the schema leaves the row out."""
+        """The most probable class of every record; None where the schema leaves a row out."""
         return _most_probable(self.task, self.values)
 
 
@@ -92,40 +94,90 @@ def predict(
     trust_code: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Predictions:
-    """Predict the target for every row of `data`, a table as `read_table` takes it, by the schema that the run kept.
+    """Predict the target for every record of `data`.
 
-    With `out` they are also written into a CSV file, which appears when all rows are in it.
+    Where a run's records were rows of a table, `data` is one as `read_table` takes it, encoded by the schema that the
+    run kept. Otherwise it is a folder of pictures, which are brought to the size that the model takes, a `.npy` file,
+    an array or a tensor of records as the model was trained on. With `out` predictions are also written into a CSV
+    file, which appears when all of them are in it.
     """
     files = _finished(run)
     schema = run_schema(files)
     model = load_model(run, trust_code=trust_code)
-    table = open_table(data, schema.delimiter)
-    task = schema.task
-    width = (task.outputs,) if isinstance(task, Classification) else ()
-    values = GrowingArray(width, np.float32)
+    asked = _table_questions(data, schema) if schema is not None else _other_questions(data, files)
+    task = asked.task
+    values = GrowingArray((task.outputs,) if isinstance(task, Classification) else (), np.float32)
     rows = 0
     with ExitStack() as stack:
         file = None if out is None else stack.enter_context(whole_file(Path(out), private=True))
-        _write(file, [["row", *_headings(schema)]])
-        for block in _predicted_blocks(model, table, schema):
-            values.add(block)
-            _write(file, _lines(task, block, rows))
-            rows += len(block)
+        _write(file, [[asked.heading, *_headings(asked.target, task)]])
+        for block in asked.blocks:
+            said = _said(model, block, task)
+            values.add(said)
+            _write(file, _lines(task, said, asked.called(rows, len(said))))
+            rows += len(said)
             if progress is not None:
                 progress(rows)
         if not rows:
-            raise FedveilError(f"{table.name}: has no rows")
-    return Predictions(schema.target, task, values.finish(), None if out is None else Path(out))
+            raise FedveilError(f"{asked.where}: has no rows")
+    return Predictions(asked.target, task, values.finish(), asked.names, None if out is None else Path(out))
 
 
-def run_schema(files: RunFiles) -> Schema:
-    """The schema that a run's records were encoded with, if it is the one that the run began with."""
+@dataclass(frozen=True)
+class _Questions:
+    """What a model is asked: blocks of inputs, with the places of those that are kept, and what they are called."""
+
+    where: str
+    target: str
+    task: Task
+    heading: str
+    blocks: Iterator[tuple[Tensor, NDArray[np.bool_]]]
+    names: tuple[str, ...] = ()  # without names rows are counted from 1
+
+    def called(self, first: int, count: int) -> list[str]:
+        if self.names:
+            return list(self.names[first : first + count])
+        return [str(row + 1) for row in range(first, first + count)]
+
+
+def _table_questions(data: object, schema: Schema) -> _Questions:
+    table = open_table(data, schema.delimiter)
+
+    def blocks() -> Iterator[tuple[Tensor, NDArray[np.bool_]]]:
+        encoder = TableEncoder(schema, labelled=False)
+        check_columns(table, encoder.needed)
+        for _, encoded in encoded_blocks(table, encoder, encoder.needed):
+            yield torch.from_numpy(encoded.inputs), encoded.kept
+
+    return _Questions(table.name, schema.target, schema.task, "row", blocks())
+
+
+def _other_questions(data: object, files: RunFiles) -> _Questions:
+    card, task = read_model_card(files), read_task(files.read_json(files.manifest).get("task"))
+    if task is None:
+        raise FedveilError(f"{files.directory}: does not say what its model predicts (an older version made the run)")
+    records = new_records(data, card["model"]["input_shape"], tokens=card["model"]["tokens"])
+    blocks = ((block, np.ones(len(block), dtype=np.bool_)) for block in records.blocks)
+    target = "class" if isinstance(task, Classification) else "number"
+    return _Questions("data", target, task, records.heading, blocks, records.names)
+
+
+def _said(model: nn.Module, block: tuple[Tensor, NDArray[np.bool_]], task: Task) -> NDArray[np.float32]:
+    """What the model says of a block; NaN for the rows that were left out."""
+    inputs, kept = block
+    with torch.no_grad():
+        outputs = model(inputs)
+    said = _in_their_unit(task, outputs.to(torch.float64).numpy())
+    values = np.full((len(kept), *said.shape[1:]), np.nan, dtype=np.float32)
+    values[kept] = said
+    return values
+
+
+def run_schema(files: RunFiles) -> Schema | None:
+    """The schema that a run's records were encoded with, if it is the one that the run began with; None: no table."""
     digest = files.read_json(files.manifest).get("schema")
     if digest is None:
-        raise FedveilError(
-            f"{files.directory}: its records were not rows of a table with a schema; how to load its model is said in"
-            f" {files.card.with_suffix('.md').name} there"
-        )
+        return None
     schema = read_schema(files.schema)
     if schema_digest(schema) != digest:
         raise FedveilError(
@@ -142,18 +194,6 @@ def _finished(run: str | Path) -> RunFiles:
     return files
 
 
-def _predicted_blocks(model: nn.Module, table: TableSource, schema: Schema) -> Iterator[NDArray[np.float32]]:
-    encoder = TableEncoder(schema, labelled=False)
-    check_columns(table, encoder.needed)
-    for block, encoded in encoded_blocks(table, encoder, encoder.needed):
-        with torch.no_grad():
-            outputs = model(torch.from_numpy(encoded.inputs))
-        said = _in_their_unit(schema.task, outputs.to(torch.float64).numpy())
-        values = np.full((block.rows, *said.shape[1:]), np.nan, dtype=np.float32)
-        values[encoded.kept] = said
-        yield values
-
-
 def _in_their_unit(task: Task, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(task, Classification):
         powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
@@ -161,11 +201,10 @@ def _in_their_unit(task: Task, outputs: NDArray[np.float64]) -> NDArray[np.float
     return task.low + (np.clip(outputs[:, 0], -1.0, 1.0) + 1.0) * task.half_width
 
 
-def _headings(schema: Schema) -> list[str]:
-    task = schema.task
+def _headings(target: str, task: Task) -> list[str]:
     if isinstance(task, Classification):
-        return [schema.target, *(f"probability of {name}" for name in task.class_names)]
-    return [f"{schema.target} ({task.unit})" if task.unit else schema.target]
+        return [target, *(f"probability of {name}" for name in task.class_names)]
+    return [f"{target} ({task.unit})" if task.unit else target]
 
 
 def _most_probable(task: Task, values: NDArray[np.float32]) -> list[str | None]:
@@ -176,14 +215,15 @@ def _most_probable(task: Task, values: NDArray[np.float32]) -> list[str | None]:
     return [names[place] for place in np.where(gone, -1, np.where(gone[:, None], 0.0, values).argmax(axis=1))]
 
 
-def _lines(task: Task, values: NDArray[np.float32], first: int) -> list[list[Any]]:
+def _lines(task: Task, values: NDArray[np.float32], names: Sequence[str]) -> list[list[Any]]:
     if isinstance(task, Classification):
-        names = _most_probable(task, values)
         return [
-            [first + row + 1, name or "", *("" if name is None else f"{value:.6f}" for value in line)]
-            for row, (name, line) in enumerate(zip(names, values.tolist(), strict=True))
+            [name, said or "", *("" if said is None else f"{value:.6f}" for value in line)]
+            for name, said, line in zip(names, _most_probable(task, values), values.tolist(), strict=True)
         ]
-    return [[first + row + 1, "" if np.isnan(value) else f"{value:.6g}"] for row, value in enumerate(values.tolist())]
+    return [
+        [name, "" if np.isnan(value) else f"{value:.6g}"] for name, value in zip(names, values.tolist(), strict=True)
+    ]
 
 
 def _write(file: BinaryIO | None, lines: list[list[Any]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +26,10 @@ from fedveil.core.types import TableCell
 from fedveil.core.verdicts import Verdict
 from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
+from fedveil.report.model.federation_facts import FederationFacts
 from fedveil.report.model.number_texts import delta_text
 from fedveil.report.model.run_facts import Clients, EpsilonLine, Options, Run
+from fedveil.report.model.verdict_sentence import risk_of_cell
 from fedveil.report.page.axis_scales import evenly_chosen
 from fedveil.report.page.html_page import page_html
 from fedveil.runs.book import Book
@@ -36,7 +38,7 @@ from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
 from fedveil.runs.read import Reading, read_run
 from fedveil.runs.result import executed_cells
-from fedveil.studies.cell_risks import certificate_facts, risk_of_cell, sites_of
+from fedveil.studies.cell_risks import certificate_facts, sites_of
 from fedveil.studies.certificate_texts import trust_sentences, uncovered_sentences
 from fedveil.studies.histories import expanded, names_of
 from fedveil.zoo import ZOO
@@ -82,10 +84,12 @@ def report(
     *,
     pictures: bool = True,
     release: bool = False,
+    federations: Mapping[Path, FederationFacts] | None = None,
 ) -> Report:
     """One self-contained page about runs; the directory of a comparison or a sweep stands for all its runs.
 
-    `release` leaves out whatever is computed from clients' records outside the guarantee, or tells who took part.
+    `federations` has what is known of the sites behind a run, by the run's directory. `release` leaves out whatever is
+    computed from clients' records outside the guarantee, or tells who took part.
     """
     path = Path(out)
     if path.is_dir() or not path.parent.is_dir():
@@ -94,13 +98,20 @@ def report(
     if len(paths) > MOST_REPORTED:
         raise FedveilError(f"{len(paths)} runs are too many for one page; name at most {MOST_REPORTED}")
     runs = tuple(
-        run_facts(read_run(directory), name, release=release)
+        _of_federation(
+            run_facts(read_run(directory), name, release=release), (federations or {}).get(directory), release
+        )
         for directory, name in zip(paths, names_of(paths), strict=True)
     )
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     text = page_html(runs, Options(pictures=pictures, release=release), made=made, version=version("fedveil"))
     write_whole(path, text.encode())
     return Report(path, runs)
+
+
+def _of_federation(run: Run, facts: FederationFacts | None, release: bool) -> Run:
+    """A run of real sites is called as their plan. For release nothing is said of who answered."""
+    return run if facts is None else replace(run, name=facts.plan, federation=None if release else facts)
 
 
 def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:

@@ -22,7 +22,7 @@ from fedveil.data.dataset import Dataset
 from fedveil.report.plots.sweep_grid import draw_sweep
 from fedveil.report.terminal.run_tables import sweep_table
 from fedveil.runs.argument_checks import check_arguments
-from fedveil.runs.prepare import resolve_for
+from fedveil.runs.outlook import resolve_for
 from fedveil.studies.repeated_runs import chosen_cells
 from fedveil.studies.series import Follower, check_size, count_seeds
 from fedveil.studies.study import Case, Study, study_settings, train_cases, write_tables

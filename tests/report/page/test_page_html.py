@@ -26,7 +26,8 @@ from fedveil.report.model.run_facts import (
 from fedveil.report.model.verdict_sentence import CellRisk, times_in_hundred
 from fedveil.report.page.first_screen import page_verdict, verdict_section
 from fedveil.report.page.guarantee_sentences import guess_words, odds, promise_sentences
-from fedveil.report.page.html_page import POLICY, page_html
+from fedveil.report.page.html_page import page_html
+from fedveil.report.page.page_frame import POLICY
 from fedveil.report.page.stylesheet import DARK, LIGHT, READ_ON, stylesheet
 
 LEAKED = Caveat(CaveatKind.LEAKED_BOUND, "NOT private as it stands: the bound is read from the clients' norms")

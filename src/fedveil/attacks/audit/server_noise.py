@@ -13,7 +13,7 @@ from fedveil.attacks.audit.declared_noise import NEGLIGIBLE, ROUNDING_OF_STEPS
 from fedveil.core.parameters import Layout
 from fedveil.core.types import Population
 from fedveil.engine.loop import Closed
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.engine.updates import clipped, update_norms
 from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.gaussian import GaussianRound

@@ -23,7 +23,7 @@ from fedveil.engine.client import NO_TAPS, Broadcast, Upload
 from fedveil.engine.gradients import Factors, Gradients
 from fedveil.engine.loop import Closed, Runtime
 from fedveil.engine.personal_models import Starts
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.method import Method
 
 BLOCKS = 4

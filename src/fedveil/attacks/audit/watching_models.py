@@ -26,7 +26,7 @@ from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.loop import Closed
 from fedveil.engine.personal_models import Starts
-from fedveil.engine.server import ServerState
+from fedveil.engine.server_state import ServerState
 from fedveil.engine.sites import Sites
 
 MOST_UPDATES = 2**27

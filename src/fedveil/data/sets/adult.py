@@ -24,7 +24,8 @@ from fedveil.data import sources
 from fedveil.data.dealing import Integers
 from fedveil.data.named_set import ExampleArrays, NamedSet, RoughCosts, SplitArrays
 from fedveil.data.origins import files_below, package
-from fedveil.data.public_scales import PublicScale, scaled_columns
+from fedveil.data.public_scales import PublicScale, number_column, scaled_columns
+from fedveil.data.schema import CategoryColumn, Schema
 from fedveil.data.sources import Form, SourceFile
 from fedveil.data.splits import split
 
@@ -76,6 +77,16 @@ _CATEGORIES = {name: tuple(values.split(", ")) for name, values in ATTRIBUTES.it
 _FEATURES = len(NUMBER_SCALES) + sum(len(values) for values in _CATEGORIES.values())
 _INCOMES = ("<=50K", ">50K")
 UNKNOWN_CODE = -1
+
+ADULT_SCHEMA = Schema(
+    columns=(
+        *(number_column(name, scale, missing="zero") for name, scale in NUMBER_SCALES.items()),
+        *(CategoryColumn(name=name, categories=values, missing="zero") for name, values in _CATEGORIES.items()),
+        CategoryColumn(name="income", categories=_INCOMES, spellings=tuple((text, f"{text}.") for text in _INCOMES)),
+    ),
+    target="income",
+)
+"""The same encoding for whoever has new people, in a table with the names of `adult.names`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,4 +176,5 @@ ADULT = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str(ATTRIBUTES)),
+    schema=ADULT_SCHEMA,
 )

@@ -18,7 +18,8 @@ from fedveil.core.openness import Openness
 from fedveil.data import sources
 from fedveil.data.named_set import ExampleArrays, NamedSet, RoughCosts, SplitArrays, join_sites
 from fedveil.data.origins import files_at
-from fedveil.data.public_scales import PublicScale, range_scale, scaled_columns
+from fedveil.data.public_scales import PublicScale, number_column, range_scale, scaled_columns
+from fedveil.data.schema import CategoryColumn, FlagColumn, Schema
 from fedveil.data.sources import Form, SourceFile
 
 _PATIENTS = SourceFile((Form("brca/brca.csv", "07cb53423f7d579d33cfdbf2cba57b2aee75318b85866c68ce39a75b1f1ba020"),))
@@ -32,7 +33,61 @@ REGIONS = ("Northeast", "South", "West", "Midwest", "Europe", "Canada")
 AGE = range_scale(30, 90)
 """Years at diagnosis: breast cancer is rare in adults below 30."""
 
-_FEATURES = 39
+FLAGS = (
+    "ethnicity_not hispanic or latino",
+    "ethnicity_not reported",
+    "race_asian",
+    "race_black or african american",
+    "race_not reported",
+    "race_white",
+    "ajcc_pathologic_m_MX",
+    "ajcc_pathologic_n_N0 (i-)",
+    "ajcc_pathologic_n_N1",
+    "ajcc_pathologic_n_N1a",
+    "ajcc_pathologic_n_N2",
+    "ajcc_pathologic_n_N2a",
+    "ajcc_pathologic_stage_Stage IA",
+    "ajcc_pathologic_stage_Stage IIA",
+    "ajcc_pathologic_stage_Stage IIB",
+    "ajcc_pathologic_stage_Stage IIIA",
+    "ajcc_pathologic_stage_Stage IIIC",
+    "ajcc_pathologic_t_T1c",
+    "ajcc_pathologic_t_T2",
+    "ajcc_pathologic_t_T3",
+    "ajcc_staging_system_edition_5th",
+    "ajcc_staging_system_edition_6th",
+    "ajcc_staging_system_edition_7th",
+    "icd_10_code_C50.9",
+    "morphology_8500/3",
+    "morphology_8520/3",
+    "primary_diagnosis_Infiltrating duct carcinoma, NOS",
+    "primary_diagnosis_Lobular carcinoma, NOS",
+    "prior_malignancy_yes",
+    "synchronous_malignancy_Not Reported",
+    "treatment_or_therapy_not reported",
+    "treatment_or_therapy_yes",
+    "tumor_stage_stage i",
+    "tumor_stage_stage ia",
+    "tumor_stage_stage iia",
+    "tumor_stage_stage iib",
+    "tumor_stage_stage iiia",
+    "tumor_stage_stage iiic",
+)
+"""What is said of a patient with yes or no, in the order of the file."""
+
+_CLASSES = ("no death observed", "death observed")
+BRCA_SCHEMA = Schema(
+    columns=(
+        number_column("age_at_index", AGE, unit="years"),
+        *(FlagColumn(name=name) for name in FLAGS),
+        CategoryColumn(name="E", categories=_CLASSES, spellings=(("0",), ("1",))),
+    ),
+    target="E",
+    dropped=("pid", "T"),
+)
+"""The same encoding for whoever has new patients."""
+
+_FEATURES = 1 + len(FLAGS)
 _FLAMBY = "https://raw.githubusercontent.com/owkin/FLamby/edacf54d5211520583b0133d55ac39b6fda8324b/flamby/datasets/fed_tcga_brca"
 
 
@@ -72,7 +127,7 @@ def _load() -> SplitArrays:
 BRCA = NamedSet(
     name="brca",
     description="clinical records of breast cancer from six regions: was a death observed?",
-    class_names=("no death observed", "death observed"),
+    class_names=_CLASSES,
     input_shape=(_FEATURES,),
     files=(_PATIENTS, _FOLDS),
     origins=(
@@ -96,4 +151,5 @@ BRCA = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str(AGE)),
+    schema=BRCA_SCHEMA,
 )

@@ -12,7 +12,8 @@ import numpy as np
 from fedveil.core.digests import text_digest
 from fedveil.core.openness import Openness
 from fedveil.data.named_set import ExampleArrays, NamedSet, RoughCosts, SplitArrays
-from fedveil.data.public_scales import PublicScale, scaled_columns
+from fedveil.data.public_scales import PublicScale, number_column, scaled_columns
+from fedveil.data.schema import CategoryColumn, Schema
 from fedveil.data.splits import stratified_split
 
 NUCLEUS = {
@@ -50,6 +51,23 @@ COLUMN_SCALES = tuple(
     form(scale) for form in (lambda scale: scale, _of_error, _of_largest) for scale in NUCLEUS.values()
 )
 
+_FORMS = ("mean {}", "{} error", "worst {}")
+_CLASSES = ("malignant", "benign")
+
+CANCER_SCHEMA = Schema(
+    columns=(
+        *(
+            number_column(name, scale)
+            for name, scale in zip(
+                (form.format(measure) for form in _FORMS for measure in NUCLEUS), COLUMN_SCALES, strict=True
+            )
+        ),
+        CategoryColumn(name="target", categories=_CLASSES, spellings=(("0", "malignant"), ("1", "benign"))),
+    ),
+    target="target",
+)
+"""The same encoding for whoever has new tumours, with the names that scikit-learn has for the columns."""
+
 
 def _load() -> SplitArrays:
     from sklearn.datasets import load_breast_cancer  # a second to import, and only needed here
@@ -63,7 +81,7 @@ def _load() -> SplitArrays:
 CANCER = NamedSet(
     name="cancer",
     description="measurements of breast tumours: malignant or benign?",
-    class_names=("malignant", "benign"),
+    class_names=_CLASSES,
     input_shape=(30,),
     files=(),
     origins=(),
@@ -81,4 +99,5 @@ CANCER = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str(COLUMN_SCALES)),
+    schema=CANCER_SCHEMA,
 )

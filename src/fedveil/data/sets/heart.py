@@ -19,7 +19,8 @@ from fedveil.core.openness import Openness
 from fedveil.data import sources
 from fedveil.data.named_set import ExampleArrays, NamedSet, RoughCosts, SplitArrays, join_sites
 from fedveil.data.origins import files_below
-from fedveil.data.public_scales import PublicScale, range_scale, scaled_columns
+from fedveil.data.public_scales import PublicScale, number_column, range_scale, scaled_columns
+from fedveil.data.schema import CategoryColumn, FlagColumn, Schema
 from fedveil.data.sources import Form, SourceFile
 
 HOSPITALS = {
@@ -55,6 +56,29 @@ MEASURES = {
 
 CATEGORIES = {"cp": (1, 2, 3, 4), "restecg": (0, 1, 2)}
 """Codes of the description. The first has no column: it is all zeros."""
+
+_UNITS = {"age": "years", "trestbps": "mmHg", "chol": "mg/dl", "thalach": "beats a minute", "oldpeak": "mm"}
+_FLAGS = ("sex", "fbs", "exang")
+_CLASSES = ("no disease", "disease")
+
+HEART_SCHEMA = Schema(
+    columns=(
+        *(
+            FlagColumn(name=name, missing="drop")
+            if name in _FLAGS
+            else number_column(name, scale, unit=_UNITS[name], missing="drop")
+            for name, scale in MEASURES.items()
+        ),
+        *(
+            CategoryColumn(name=name, categories=tuple(map(str, codes)), reference=str(codes[0]), missing="drop")
+            for name, codes in CATEGORIES.items()
+        ),
+        CategoryColumn(name="num", categories=_CLASSES, spellings=(("0",), ("1", "2", "3", "4"))),
+    ),
+    target="num",
+    dropped=("slope", "ca", "thal"),
+)
+"""The same encoding for whoever has new patients: a row that lacks a value is left out, as in `parse_patients`."""
 
 _COLUMNS = (
     *("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach", "exang", "oldpeak"),
@@ -120,7 +144,7 @@ def _load() -> SplitArrays:
 HEART = NamedSet(
     name="heart",
     description="patients of four hospitals: is there a heart disease?",
-    class_names=("no disease", "disease"),
+    class_names=_CLASSES,
     input_shape=(13,),
     files=tuple(HOSPITALS.values()),
     origins=(files_below("https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"),),
@@ -137,4 +161,5 @@ HEART = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str((MEASURES, CATEGORIES))),
+    schema=HEART_SCHEMA,
 )

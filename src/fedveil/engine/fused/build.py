@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused.convolution import Convolution
 from fedveil.engine.fused.dense import Dense
+from fedveil.engine.fused.direct_convolution import DirectConvolution
 from fedveil.engine.fused.first_convolution import FirstConvolution
 from fedveil.engine.fused.geometry import Geometry
-from fedveil.engine.fused.pools import AveragePool, MaxPool
+from fedveil.engine.fused.pools import AveragePool, DirectMaxPool, MaxPool
 from fedveil.engine.fused.stages import (
     RELU,
     SIGMOID,
@@ -27,15 +28,22 @@ from fedveil.engine.fused.stages import (
     rescale,
 )
 from fedveil.models.networks import Rescale
+from fedveil.native.small_layers import LANES, MOST_TAPS
 
 
 class Unknown(Exception):
     """The model has a part for which there is no stage."""
 
 
-def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...]) -> list[Stage]:
-    """The stages of `model` for examples of `input_shape`; raises `Unknown` rather than guess."""
-    return _Builder(layout, input_shape).build(leaves_of(model, layout))
+def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...], lanes: int | None = None) -> list[Stage]:
+    """The stages of `model` for examples of `input_shape`; raises `Unknown` rather than guess.
+
+    Convolutions are computed in C on vectors of `lanes` floats, by default the widest that this machine has; in PyTorch
+    where there are none, or with `lanes` = 0.
+    """
+    if lanes is None:
+        lanes = LANES[0] if LANES else 0
+    return _Builder(layout, input_shape, lanes).build(leaves_of(model, layout))
 
 
 def leaves_of(model: nn.Module, layout: Layout) -> list[tuple[str, nn.Module]]:
@@ -80,7 +88,8 @@ def _check_parameters(model: nn.Module, leaves: list[tuple[str, nn.Module]], lay
 class _Builder:
     """Walks through the leaves with the shape of one example and whether its image is channels last."""
 
-    def __init__(self, layout: Layout, input_shape: tuple[int, ...]) -> None:
+    def __init__(self, layout: Layout, input_shape: tuple[int, ...], lanes: int) -> None:
+        self.lanes = lanes
         self.groups = dict(zip(layout.names, layout.groups, strict=True))
         starts = layout.offsets
         self.slices = {name: slice(starts[i], starts[i + 1]) for i, name in enumerate(layout.names)}
@@ -112,6 +121,10 @@ class _Builder:
         if kind is nn.Identity or (isinstance(leaf, nn.Dropout) and kind is nn.Dropout and leaf.p == 0):
             return None
         rule = _rule(leaf)
+        before = self.stages[-1] if self.stages else None
+        if rule is RELU and isinstance(before, DirectConvolution) and not before.relu:
+            before.relu = True
+            return None
         if rule is not None:
             in_place = bool(self.stages) and isinstance(self.stages[-1], Layer)
             return Activation(rule, torch.Size(after).numel(), in_place)
@@ -125,6 +138,8 @@ class _Builder:
             return self._convolution(name, leaf)
         size = torch.Size(self.shape).numel()
         if isinstance(leaf, nn.MaxPool2d) and kind is nn.MaxPool2d and not leaf.return_indices:
+            if self.lanes and self.channels_last and DirectMaxPool.takes(leaf):
+                return DirectMaxPool(leaf, self.shape, self.lanes)
             return MaxPool(leaf, size, self.channels_last)
         if isinstance(leaf, nn.AvgPool2d) and kind is nn.AvgPool2d:
             return AveragePool(leaf, size, self.channels_last)
@@ -147,7 +162,7 @@ class _Builder:
         if len(self.shape) != 1:
             raise Unknown(f"{name}: a dense layer over more than features")
         group, weight, bias = self._places(name, leaf.bias)
-        return Dense(group, leaf.in_features, leaf.out_features, weight, bias)
+        return Dense(group, leaf.in_features, leaf.out_features, weight, bias, self.lanes)
 
     def _convolution(self, name: str, leaf: nn.Conv2d) -> Layer:
         plain = leaf.dilation == (1, 1) and leaf.groups == 1 and leaf.padding_mode == "zeros"
@@ -161,10 +176,12 @@ class _Builder:
             stride=_two(leaf.stride),
             padding=_two(leaf.padding),
         )
-        form = Convolution if self.channels_last else FirstConvolution
+        first = not self.channels_last
         self.channels_last = True
         group, weight, bias = self._places(name, leaf.bias)
-        return form(group, geometry, weight, bias)
+        if self.lanes and geometry.taps <= MOST_TAPS:
+            return DirectConvolution(group, geometry, weight, bias, planar=first, lanes=self.lanes)
+        return (FirstConvolution if first else Convolution)(group, geometry, weight, bias)
 
 
 def _rule(leaf: nn.Module) -> Rule | None:

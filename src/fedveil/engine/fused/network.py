@@ -36,11 +36,19 @@ class Fused:
         self._workspace = Workspace(len(stages))
 
     @staticmethod
-    def build(model: nn.Module, input_shape: tuple[int, ...], objective: Objective = CROSS_ENTROPY) -> Fused | None:
-        """None where the model has a part this path does not know; the caller then takes the general path."""
+    def build(
+        model: nn.Module,
+        input_shape: tuple[int, ...],
+        objective: Objective = CROSS_ENTROPY,
+        lanes: int | None = None,
+    ) -> Fused | None:
+        """None where the model has a part this path does not know; the caller then takes the general path.
+
+        `lanes` is for convolutions in C (`stages_of`).
+        """
         layout = Layout.of(model)
         try:
-            return Fused(layout, stages_of(model, layout, input_shape), objective)
+            return Fused(layout, stages_of(model, layout, input_shape, lanes), objective)
         except Unknown:
             return None
 
@@ -50,7 +58,7 @@ class Fused:
         The fixed cost of a call (some hundred operations, whatever their size) is worth spreading over more
         clients than fit into a core's own cache; beyond some twenty megabytes it no longer is (measured).
         """
-        numbers = 3 * self.layout.size + batch * sum(stage.floats() for stage in self._stages)
+        numbers = 3 * self.layout.size + batch * sum(stage.floats(batch) for stage in self._stages)
         return max(1, min(_MOST_CLIENTS, _WORKING_SET // (4 * numbers)))
 
     @torch.no_grad()

@@ -10,6 +10,7 @@ from fedveil.core.guarantee import Claim, Guarantee
 from fedveil.core.scores import FIGURES, Scores
 from fedveil.core.tasks import Task
 from fedveil.report.model.evidence_facts import AttackFacts, AuditFacts
+from fedveil.report.model.federation_facts import FederationFacts
 from fedveil.report.model.verdict_sentence import CellRisk
 
 ENDED_EARLY = "nobody could take part any more (a limit or a budget)"
@@ -121,6 +122,7 @@ class Run:
     certificate: CertificateFacts | None = None
     task: Task | None = None  # older runs did not write it down
     scores: Scores | None = None  # of the last model, where the run is finished
+    federation: FederationFacts | None = None  # where clients were real sites
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...] | None:

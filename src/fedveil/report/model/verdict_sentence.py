@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedveil.core.guarantee import Relation
+from fedveil.core.guarantee import Guarantee, Relation
 from fedveil.core.types import Unit, View
 
 USELESS = 0.999
@@ -45,6 +45,19 @@ class CellRisk:
     @property
     def useful(self) -> bool:
         return self.right_guess is not None and self.right_guess <= USELESS and not self.void
+
+
+def risk_of_cell(cell: Guarantee) -> CellRisk:
+    """Of all copies of a record together, because a person has one."""
+    risk = cell.risk if cell.together is None else cell.risk_together
+    return CellRisk(
+        cell.unit,
+        cell.view,
+        cell.relation,
+        None if risk is None or not cell.finite else risk.right,
+        averaged=any(caveat.kind.averages for caveat in cell.caveats),
+        void=cell.void is not None,
+    )
 
 
 def times_in_hundred(share: float) -> str:

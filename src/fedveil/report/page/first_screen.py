@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.types import Unit, View
 from fedveil.core.verdicts import Verdict
@@ -168,20 +170,25 @@ def who_section(run: Run, options: Options, name: str) -> Markup:
         return callout(
             "bad", "No guarantee can be stated", "What this run promises or has spent is not known; see above."
         )
+    return who_table(guarantees, run.risks, _promised_or_spent(run, options), f"{name}-words")
+
+
+def who_table(guarantees: Sequence[Guarantee], risks: Sequence[CellRisk], remark: str, words: str) -> Markup:
+    """The table itself. `remark` says of what it speaks; `words` is where words are explained."""
     rows = [
         [
             join([view.adversary.who, tag("span", view.adversary.sees, class_="who")]),
-            *(_answer(guarantee_of(guarantees, unit, view), run) for unit in Unit),
+            *(_answer(guarantee_of(guarantees, unit, view), risks) for unit in Unit),
         ]
         for view in View
     ]
-    copies, uncovered, words = copies_words(guarantees), uncovered_words(guarantees), f"{name}-words"
+    copies, uncovered = copies_words(guarantees), uncovered_words(guarantees)
     epsilon = explained("ε", "ε at δ", words)
     hundred = explained("times in 100", "right at most … times in 100", words)
     return tag(
         "div",
         table(
-            f"Who finds out what, at most; at δ = {delta_text(run.delta)}",
+            f"Who finds out what, at most; at δ = {delta_text(guarantees[0].delta)}",
             ["Is this adversary kept from finding out …", *(ASKED[unit] for unit in Unit)],
             rows,
             class_="glance",
@@ -194,7 +201,7 @@ def who_section(run: Run, options: Options, name: str) -> Markup:
             " is the same in the measure of the field: 0 is nothing, ∞ is no protection.",
             class_="small muted",
         ),
-        paragraph(_promised_or_spent(run, options), class_="small muted"),
+        paragraph(remark, class_="small muted"),
         callout("warn", "The same record is held by several clients", bullet_list(copies)) if copies else None,
         callout("warn", "Not covered by any ε", bullet_list(uncovered)) if uncovered else None,
     )
@@ -213,11 +220,11 @@ def _promised_or_spent(run: Run, options: Options) -> str:
     return "This is what is promised for the whole training; what was spent is not known."
 
 
-def _answer(guarantee: Guarantee | None, run: Run) -> Markup:
+def _answer(guarantee: Guarantee | None, risks: Sequence[CellRisk]) -> Markup:
     """Yes or no in a word, how often a guess is right, and ε; ∞ with the shortest word for it."""
     if guarantee is None:
         return tag("span", "not known", class_="muted")
-    share = guess_share(guarantee, run.risks)
+    share = guess_share(guarantee, risks)
     holds = guarantee.finite and guarantee.void is None
     kind, word = NOT_KEPT
     if holds:
@@ -228,9 +235,7 @@ def _answer(guarantee: Guarantee | None, run: Run) -> Markup:
         [
             tag("span", word, class_=f"answer {kind}"),
             tag("span", tag("span", style=f"width:{filled:.0f}%"), class_=meter, aria_hidden="true"),
-            tag(
-                "span", "nothing is promised" if not guarantee.finite else meaning(guarantee, run.risks), class_="odds"
-            ),
+            tag("span", "nothing is promised" if not guarantee.finite else meaning(guarantee, risks), class_="odds"),
             tag("span", f"ε = {epsilon_text(guarantee.epsilon)}", class_="epsilon" if holds else "epsilon none"),
         ]
     )

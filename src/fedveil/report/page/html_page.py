@@ -12,17 +12,15 @@ from fedveil.report.model.score_texts import measured_text
 from fedveil.report.page.assessment_sections import impact_section, nist_section, signature_section, uncovered_section
 from fedveil.report.page.evidence_sections import attack_section, audit_section
 from fedveil.report.page.explained_words import glossary
+from fedveil.report.page.federation_section import federation_section
 from fedveil.report.page.first_screen import badges, first_warnings, site_section, verdict_section, who_section
 from fedveil.report.page.guarantee_section import guarantee_section
 from fedveil.report.page.guarantee_sentences import guarantee_of
 from fedveil.report.page.markup import Markup, bullet_list, callout, details, join, paragraph, table, tag
+from fedveil.report.page.page_frame import page_footer, skip_link, whole_page
 from fedveil.report.page.quality_section import quality_section
 from fedveil.report.page.standing_section import standing_section
-from fedveil.report.page.stylesheet import stylesheet
 from fedveil.report.page.training_sections import participation_section, training_section
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""The browser itself refuses whatever is not in the file."""
 
 COMPARED = tuple((unit, view) for unit in Unit for view in (View.SERVER, View.RELEASED))
 """The cells that stand side by side where there is more than one run."""
@@ -36,7 +34,7 @@ def page_html(runs: Sequence[Run], options: Options, *, made: str, version: str)
     single = len(runs) == 1
     title = f"{runs[0].method} on {runs[0].data}" if single else f"{len(runs)} trainings side by side"
     body = [
-        tag("a", "Skip to the report", href="#report", class_="skip"),
+        skip_link(),
         tag(
             "header",
             tag("p", "Privacy report", class_="kicker"),
@@ -50,18 +48,9 @@ def page_html(runs: Sequence[Run], options: Options, *, made: str, version: str)
             *([_run(runs[0], options, 2, "run1", _notice(options))] if single else _side_by_side(runs, options)),
             id="report",
         ),
-        tag("footer", paragraph(f"Made by fedveil {version}, {made}. This file loads nothing from anywhere.")),
+        page_footer(made, version),
     ]
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"Privacy report: {title}"),
-        tag("style", Markup(stylesheet())),
-    ]
-    return "<!doctype html>\n" + tag("html", tag("head", *head), tag("body", *body), lang="en") + "\n"
+    return whole_page(f"Privacy report: {title}", body)
 
 
 def _subtitle(runs: Sequence[Run]) -> str:
@@ -94,6 +83,9 @@ def _notice(options: Options) -> Markup:
 def _sections(run: Run, options: Options, level: int, name: str) -> list[Section]:
     """In the order of who reads them: whoever signs, whoever checks, whoever built it."""
     sites: list[Section] = [("sites", "Sites by name", lambda: site_section(run))] if run.sites else []
+    federation = run.federation
+    if federation is not None:
+        sites.append(("federation", "The federation", lambda: federation_section(federation)))
     return [
         ("who", "Who is protected from whom", lambda: who_section(run, options, name)),
         *sites,

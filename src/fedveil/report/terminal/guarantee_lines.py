@@ -2,55 +2,75 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from fedveil.core.guarantee import Caveat, Claim, Guarantee, cell_name
+from fedveil.core.guarantee import CaveatKind, Claim, Guarantee, cell_name
 from fedveil.core.risks import FALSE_ALARMS
 from fedveil.core.types import Unit, View
-from fedveil.report.model.number_texts import claimed_text, epsilon_text
+from fedveil.report.model.guarantee_headline import NOTHING, headline, percent_up, spoken_of
+from fedveil.report.model.guarantee_rows import GuaranteeRows, all_spoiling
+from fedveil.report.model.number_texts import claimed_text, delta_text, epsilon_text
+from fedveil.report.terminal.wrapped_lines import wrapped
+
+_DETAIL = " " * 6
 
 
 def table_lines(
-    title: str, guarantees: Sequence[Guarantee], beside: Sequence[Guarantee] = (), risks: bool = False
+    title: str,
+    guarantees: Sequence[Guarantee],
+    beside: Sequence[Guarantee] = (),
+    risks: bool = False,
+    *,
+    verbose: bool = True,
 ) -> list[str]:
-    """One line per cell; caveats that all cells share are said once, below.
+    """A row for all cells of a unit that are equal; reasons and caveats are numbered notes below, each said once.
 
-    `beside` are cells under another relation, each below the one that it stands beside. `risks` adds what every finite
-    ε leaves to an attacker.
+    `beside` are cells under another relation, each below those that it stands beside. `verbose` adds to each row what
+    was composed, by which accountant; `risks` all that a finite ε leaves to an attacker.
     """
     if not any(guarantee.finite for guarantee in guarantees):
         reasons = dict.fromkeys(guarantee.reason for guarantee in guarantees)
-        return [f"{title}: nothing is guaranteed to anyone (ε = ∞ in every cell): {'; '.join(reasons)}"]
-    shared = [
-        caveat for caveat in guarantees[0].caveats if all(caveat in guarantee.caveats for guarantee in guarantees)
-    ]
-    lines = [f"{title} (δ = {guarantees[0].delta:g})"]
-    for guarantee in guarantees:
-        lines += [_line(guarantee, shared), *_secondary(guarantee), *(risk_lines(guarantee) if risks else ())]
-        for other in beside:
-            if (other.unit, other.view) == (guarantee.unit, guarantee.view):
-                lines += [_line(other, shared), *(risk_lines(other) if risks else ())]
-    return lines + [f"  · {caveat.text}" for caveat in shared]
+        return wrapped(f"{title}: {NOTHING}: {'; '.join(reasons)}", hanging="  ")
+    made = GuaranteeRows.of(guarantees, beside)
+    heading = f"{title} at δ = {delta_text(guarantees[0].delta)}"
+    wide = max(len(heading) - 2, *(len(row.name) for row in made.rows))
+    lines = [f"{heading:{wide + 2}}  {'ε':>8}  {'right guess':>11}  notes"]
+    for row in made.rows:
+        line = f"  {row.name:{wide}}  {row.epsilon:>8}  {row.guess:>11}  "
+        marks = " ".join(map(str, row.notes))
+        lines += wrapped(marks, line, " " * len(line)) if marks else [line.rstrip()]
+        lines += _details(row.cell, verbose) + (risk_lines(row.cell) if risks else [])
+    width = len(str(len(made.notes)))
+    for number, text in enumerate(made.notes, 1):
+        lines += wrapped(text, f"  {number:{width}} ", " " * (3 + width))
+    for text in made.shared:
+        lines += wrapped(text, "  · ", "    ")
+    return lines
 
 
-def _line(guarantee: Guarantee, shared: Sequence[Caveat]) -> str:
-    """What voids an ε stands right behind it, before what was composed."""
-    if not guarantee.finite:
-        value, parts = "ε = ∞", [guarantee.reason]
-    else:
-        own = [caveat for caveat in guarantee.caveats if caveat not in shared]
-        value = f"ε = {epsilon_text(guarantee.epsilon)}"
-        parts = [caveat.text for caveat in own if caveat.kind.voids]
-        if guarantee.risk is not None and guarantee.void is None:
-            parts.append(f"a guess is right ≤ {percent_up(guarantee.risk.right)}")
-        parts += [guarantee.composition, str(guarantee.relation), guarantee.accountant]
-        parts += [caveat.text for caveat in own if not caveat.kind.voids]
-    return f"  {guarantee.unit:7}× {guarantee.view:10} {value:12} {'; '.join(parts)}"
+def _details(cell: Guarantee, verbose: bool) -> list[str]:
+    lines = []
+    if verbose and cell.finite:
+        lines += wrapped(f"{cell.composition}; {cell.relation}; {cell.accountant}", _DETAIL, _DETAIL)
+    for other in cell.secondary:
+        text = f"{other.accountant}: ε = {epsilon_text(other.epsilon)}; {other.note}"
+        lines += wrapped(text, _DETAIL, f"{_DETAIL}  ")
+    return lines
+
+
+def brief_lines(title: str, guarantees: Sequence[Guarantee]) -> list[str]:
+    """The headline of a promise, and whatever spoils it: for before a training, whose table comes at its end."""
+    if spoken_of(guarantees) is None:
+        return table_lines(title, guarantees)
+    lines = wrapped(f"{title}: {headline(guarantees)}", hanging="  ")
+    for caveat in all_spoiling(guarantees):
+        if caveat.kind is not CaveatKind.SEEDED:  # the headline has said all there is to say of it
+            lines += wrapped(caveat.text, "  · ", "    ")
+    return lines
 
 
 def risk_lines(guarantee: Guarantee) -> list[str]:
-    """The rest of what an ε leaves to an attacker, on a line of its own."""
+    """The rest of what an ε leaves to an attacker."""
     risk = guarantee.risk
     if risk is None or guarantee.void is not None:
         return []
@@ -58,19 +78,7 @@ def risk_lines(guarantee: Guarantee) -> list[str]:
         f"TPR ≤ {percent_up(tpr)} at FPR {100 * fpr:g} %" for fpr, tpr in zip(FALSE_ALARMS, risk.hits, strict=True)
     )
     mean = "" if risk.mean is None else f", μ = {epsilon_text(risk.mean)}"
-    return [f"  {'':19} {hits}, advantage ≤ {percent_up(risk.advantage)}{mean}"]
-
-
-def percent_up(share: float) -> str:
-    """Per hundred with one digit, rounded up."""
-    return f"{min(math.ceil(share * 1000 - 1e-6) / 10, 100.0):.1f} %"
-
-
-def _secondary(guarantee: Guarantee) -> list[str]:
-    return [
-        f"  {'':19} ε = {epsilon_text(other.epsilon):8} {other.accountant}: {other.note}"
-        for other in guarantee.secondary
-    ]
+    return wrapped(f"{hits}, advantage ≤ {percent_up(risk.advantage)}{mean}", _DETAIL, _DETAIL)
 
 
 def client_lines(unit: Unit, view: View, epsilons: Sequence[float]) -> list[str]:
@@ -78,15 +86,19 @@ def client_lines(unit: Unit, view: View, epsilons: Sequence[float]) -> list[str]
     values = sorted(epsilons)
     least, median, most = (epsilon_text(values[place]) for place in (0, len(values) // 2, -1))
     untouched = sum(value == 0 for value in values)
-    return [
+    return wrapped(
         f"clients' own {cell_name(unit, view)}: least ε = {least}, median {median}, most {most};"
-        f" {untouched} of {len(values)} have spent nothing"
-    ]
+        f" {untouched} of {len(values)} have spent nothing",
+        hanging="  ",
+    )
 
 
 def claim_lines(claims: Sequence[Claim]) -> list[str]:
     """What the papers claim, always with the reason why the verified ε differs."""
-    return [
-        f"claimed: {claim.name} ε = {claimed_text(claim.epsilon)} ({claim.source}). {claim.difference}"
-        for claim in claims
-    ]
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for claim in claims:
+        names.setdefault((claimed_text(claim.epsilon), claim.source, claim.difference), []).append(claim.name)
+    lines = []
+    for (epsilon, source, difference), cells in names.items():
+        lines += wrapped(f"claimed: {', '.join(cells)} ε = {epsilon} ({source}). {difference}", hanging="  ")
+    return lines

@@ -9,6 +9,8 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, TaskID
 
+from fedveil.report.terminal.wrapped_lines import paragraphs
+
 
 class LiveReporter:
     """A context manager that shows a bar and prints lines. Subclasses decide what the bar and the lines say."""
@@ -29,7 +31,9 @@ class LiveReporter:
             self._bar.stop()
 
     def _say(self, text: str) -> None:
-        """One line, or several, as they are: brackets are no markup."""
+        """One line, or several; brackets are no markup. On a terminal lines are broken between words."""
+        if self._console.is_terminal:
+            text = "\n".join(paragraphs(text.splitlines(), self._console.width))
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def _say_sometimes(self, text: str, *, at_once: bool = False) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 
+from fedveil.core.guarantee import Guarantee
+from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.report.model.number_texts import duration_text
 from fedveil.report.terminal.live_reporter import LiveReporter
 
@@ -35,6 +38,9 @@ class SeriesReporter(LiveReporter):
 
     def next_run(self, name: str, rounds: int) -> None:
         self._number, self._name, self._here = self._number + 1, name, rounds
+
+    def promise(self, guarantees: Sequence[Guarantee], sites: SiteGuarantees | None) -> None:
+        """The table at the end says it for all."""
 
     def begin(self, title: str, rounds: int, done: int) -> None:
         self._pass(done)

@@ -1,0 +1,61 @@
+"""What other libraries and papers call a key of a spec."""
+
+from __future__ import annotations
+
+SYNONYMS = {
+    "lr": "local.rate",
+    "learning_rate": "local.rate",
+    "eta": "local.rate",
+    "server_lr": "aggregate.rate",
+    "epsilon": "privacy.epsilon",
+    "eps": "privacy.epsilon",
+    "target_epsilon": "privacy.epsilon",
+    "budget": "privacy.epsilon",
+    "delta": "privacy.delta",
+    "target_delta": "privacy.delta",
+    "rounds": "stop.rounds",
+    "num_rounds": "stop.rounds",
+    "global_rounds": "stop.rounds",
+    "communication_rounds": "stop.rounds",
+    "epochs": "local.epochs",
+    "local_epochs": "local.epochs",
+    "steps": "local.steps",
+    "local_steps": "local.steps",
+    "optimizer": "local.optimiser",
+    "optimiser": "local.optimiser",
+    "batch_size": "batch.size",
+    "cohort_size": "cohort.size",
+    "clients_per_round": "cohort.size",
+    "min_fit_clients": "cohort.size",
+    "fraction_fit": "cohort.rate",
+    "client_fraction": "cohort.rate",
+    "clients": "data.clients",
+    "num_clients": "data.clients",
+    "n_clients": "data.clients",
+    "dataset": "data.name",
+    "sites": "data.sites",
+    "partition": "data.partition",
+    "dirichlet_alpha": "data.partition.beta",
+    "network": "model.name",
+    "architecture": "model.name",
+    "net": "model.name",
+    "sigma": "example.sigma",
+    "noise": "example.sigma",
+    "noise_multiplier": "example.sigma",
+    "noise_scale": "example.sigma",
+    "clip": "example.clip.bound",
+    "clipping": "example.clip.bound",
+    "clip_norm": "example.clip.bound",
+    "clipping_norm": "example.clip.bound",
+    "max_grad_norm": "example.clip.bound",
+    "l2_norm_clip": "example.clip.bound",
+    "random_seed": "seed",
+    "random_state": "seed",
+    "loss": "objective",
+    "criterion": "objective",
+}
+
+
+def synonym_of(name: str) -> str | None:
+    """The key that somebody means who writes `lr` or `Learning-Rate`."""
+    return SYNONYMS.get(name.casefold().replace("-", "_"))

@@ -1,0 +1,501 @@
+/* Convolutions, dense layers and max pools of many small networks at once: K clients with their own parameters, B
+ * examples each. `engine/fused` has the same in PyTorch; the two agree to rounding.
+ *
+ * Everything is written once, on vectors of LANES floats, and compiled twice, for AVX-512 and for AVX2; Python asks
+ * `lanes` what the processor has. An example's numbers are made by the same operations in the same order whatever stands
+ * beside it: a product and an addition are fused where `fmadd` is written, and nowhere else.
+ *
+ * A convolution's image is channels last. A filter's weights are taken in the order (row, column, channel), so one
+ * kernel row meets a stretch of `run` numbers of the image that lie side by side. Where such stretches are short the
+ * image is unrolled into patches first: then all weights of a filter meet one stretch. A dense layer is a convolution
+ * of one image whose pixels are the client's examples.
+ */
+#ifndef LANES
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128 }; /* vectors of a stretch at a time; floats behind an image */
+
+/* Sizes of a call, as Python gives them. */
+typedef struct {
+    int32_t clients, slots, size, weight, bias; /* parameters [clients, size], a layer's at these places; no bias: -1 */
+    int32_t channels, filters, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
+    int32_t planar, patched, relu; /* the inputs are [C, H, W]; unroll them into patches; outputs are cut off at 0 */
+} Shape;
+
+/* How an arranged image is walked through. Pixel p begins at `at[p]`; its kernel rows lie `line` floats apart. A kernel
+ * row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is stored, is its tap `order[u]`. */
+typedef struct {
+    int pixels, taps, rows, run, line, pitch, border, size, blocks, vectors, span, wide, *from, *at, *order;
+} Walk;
+
+static char *scratch; /* memory of the call that runs: calls hold the interpreter's lock */
+
+static void *take(size_t floats)
+{
+    char *place = scratch;
+    scratch += (floats * 4 + 63) / 64 * 64;
+    return memset(place, 0, floats * 4);
+}
+
+static int up(int count, int to) { return (count + to - 1) / to * to; }
+
+static Walk walk_of(const Shape *s, int lanes)
+{
+    Walk w = {.pixels = s->out_h * s->out_w, .taps = s->channels * s->kernel_h * s->kernel_w};
+    w.rows = s->patched ? 1 : s->kernel_h, w.run = s->patched ? w.taps : s->kernel_w * s->channels;
+    w.line = (s->width + 2 * s->pad_w) * s->channels, w.pitch = up(w.run, MOST_LANES);
+    w.border = (s->height + 2 * s->pad_h) * w.line + SPARE;
+    w.size = up(s->patched ? w.pixels * w.pitch + SPARE : w.border, MOST_LANES), w.wide = up(s->filters, lanes);
+    int all = up(w.run, lanes) / lanes, area = s->kernel_h * s->kernel_w;
+    w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
+    w.from = take(w.pixels), w.at = take(w.pixels), w.order = take(w.taps);
+    for (int p = 0; p < w.pixels; p++) {
+        w.from[p] = p / s->out_w * s->stride_h * w.line + p % s->out_w * s->stride_w * s->channels;
+        w.at[p] = s->patched ? p * w.pitch : w.from[p];
+    }
+    for (int u = 0; u < w.taps; u++)
+        w.order[u] = u % area * s->channels + u / area;
+    return w;
+}
+
+/* One example with its border, in `image`, by way of `border` where it is unrolled; both were zeros at first. */
+static void arrange(const Shape *s, const Walk *w, const float *input, float *border, float *image)
+{
+    float *to = s->patched ? border : image;
+    int width = s->width * s->channels, plane = s->height * s->width, stretch = s->kernel_w * s->channels;
+    for (int i = 0; i < s->height; i++) {
+        float *row = to + (i + s->pad_h) * w->line + s->pad_w * s->channels;
+        if (!s->planar)
+            memcpy(row, input + i * width, width * sizeof *row);
+        for (int c = 0; s->planar && c < s->channels; c++)
+            for (int j = 0; j < s->width; j++)
+                row[j * s->channels + c] = input[c * plane + i * s->width + j];
+    }
+    for (int p = 0; s->patched && p < w->pixels; p++) {
+        float *patch = image + p * w->pitch;
+        const float *row = border + w->from[p];
+        for (int k = 0; k < s->kernel_h; k++, patch += stretch, row += w->line)
+            for (int r = 0; r < stretch; r += 8) /* eight at a time: what is too much is overwritten, or never read */
+                memcpy(patch + r, row + r, 32);
+    }
+}
+
+/* A gradient as kernels make it, biases last, to its places among the parameters. */
+static void deposit(const Shape *s, const Walk *w, const float *grid, float *parameters)
+{
+    for (int o = 0; o < s->filters; o++)
+        for (int u = 0; u < w->taps; u++)
+            parameters[s->weight + o * w->taps + u] = grid[o * w->taps + w->order[u]];
+    if (s->bias >= 0)
+        memcpy(parameters + s->bias, grid + s->filters * w->taps, s->filters * sizeof *grid);
+}
+
+/* The weights of one client as [taps, filters]. Here, since vector code would gather them slowly. */
+static void pack(const Shape *s, const Walk *w, const float *weights, float *matrix)
+{
+    for (int u = 0; u < w->taps; u++)
+        for (int o = 0; o < s->filters; o++)
+            matrix[w->order[u] * w->wide + o] = weights[o * w->taps + u];
+}
+
+typedef void Kernel(const Shape *s, float *const *buffers);
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define GLUE(a, b, c) a##b##c
+#define PASTE(a, b, c) GLUE(a, b, c)
+#define MM(operation) PASTE(_mm, WIDTH, _##operation##_ps)
+#define NAME(name) PASTE(name, _, WIDTH)
+#define INLINE static inline __attribute__((always_inline))
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define EACH(count, call) /* with a constant n, so that sums stay in registers */                                      \
+    switch (count) {                                                                                                  \
+    case 1: { enum { n = 1 }; call; break; }                                                                          \
+    case 2: { enum { n = 2 }; call; break; }                                                                          \
+    case 3: { enum { n = 3 }; call; break; }                                                                          \
+    case 4: { enum { n = 4 }; call; break; }                                                                          \
+    default: { enum { n = BLOCK }; call; }                                                                            \
+    }
+
+#define WIDTH 512
+#define LANES 16
+#define TILE 8 /* pixels side by side */
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma")
+#define mask_512(n) ((__mmask16)((1u << (n)) - 1))
+#define is_512(v, relation) _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), relation)
+INLINE __m512 load_512(const float *from, int n) { return _mm512_maskz_loadu_ps(mask_512(n), from); }
+INLINE void store_512(float *to, __m512 v, int n) { _mm512_mask_storeu_ps(to, mask_512(n), v); }
+INLINE __m512 keep_512(__m512 v, __m512 of) { return _mm512_maskz_mov_ps(~is_512(of, _CMP_LE_OQ), v); }
+INLINE __m512 choose_512(__m512 x, __m512 best, __m512 a, __m512 b) /* a where x is larger than best, or no number */
+{
+    return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), a);
+}
+INLINE float total_512(__m512 v) { return _mm512_reduce_add_ps(v); }
+#include "layer_kernels.c"
+#pragma GCC pop_options
+#undef WIDTH
+#undef LANES
+#undef TILE
+
+#define WIDTH 256
+#define LANES 8
+#define TILE 6
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+#define mask_256(n) _mm256_loadu_si256((const __m256i *)(ones + 8 - (n)))
+#define is_256(v, relation) _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), relation))
+INLINE __m256 load_256(const float *from, int n) { return _mm256_maskload_ps(from, mask_256(n)); }
+INLINE void store_256(float *to, __m256 v, int n) { _mm256_maskstore_ps(to, mask_256(n), v); }
+INLINE __m256 keep_256(__m256 v, __m256 of) { return _mm256_andnot_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_LE_OQ), v); }
+INLINE __m256 choose_256(__m256 x, __m256 best, __m256 a, __m256 b)
+{
+    return _mm256_blendv_ps(b, a, _mm256_or_ps(_mm256_cmp_ps(x, best, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+INLINE float total_256(__m256 v)
+{
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+#include "layer_kernels.c"
+#pragma GCC pop_options
+
+static int lanes_here(void)
+{
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return 16;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
+}
+#define BOTH(name) {name##_512, name##_256}
+#else
+static int lanes_here(void) { return 0; }
+#define BOTH(name) {NULL, NULL}
+#endif
+
+static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect),
+                                     BOTH(dense),    BOTH(outer),   BOTH(pool)};
+
+/* run(kernel, lanes, shape i32[20], scratch, five addresses): whoever calls has checked that they fit together. */
+static PyObject *py_run(PyObject *self, PyObject *arguments)
+{
+    int kernel, lanes, known = sizeof kernels / sizeof *kernels;
+    Py_buffer shape, room;
+    unsigned long long at[5];
+    float *buffers[5];
+    if (!PyArg_ParseTuple(arguments, "iiy*w*KKKKK", &kernel, &lanes, &shape, &room, at, at + 1, at + 2, at + 3, at + 4))
+        return NULL;
+    int fits = shape.len == sizeof(Shape) && kernel >= 0 && kernel < known && lanes >= 8 && lanes <= lanes_here();
+    for (int i = 0; i < 5; i++)
+        buffers[i] = (float *)(uintptr_t)at[i];
+    scratch = room.buf;
+    if (fits)
+        kernels[kernel][lanes == 8](shape.buf, buffers);
+    PyBuffer_Release(&shape), PyBuffer_Release(&room);
+    return fits ? PyBool_FromLong(1) : PyErr_Format(PyExc_ValueError, "no such kernel");
+}
+
+static PyObject *py_lanes(PyObject *self, PyObject *nothing) { return PyLong_FromLong(lanes_here()); }
+
+static PyMethodDef methods[] = {{"run", py_run, METH_VARARGS, NULL}, {"lanes", py_lanes, METH_NOARGS, NULL}, {NULL}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "layer_kernels", NULL, -1, methods};
+PyMODINIT_FUNC PyInit_layer_kernels(void) { return PyModule_Create(&module); }
+#else
+#define vec PASTE(__m, WIDTH, )
+
+/* TILE pixels by n vectors of filters; pixels past the last one repeat it. */
+INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, const float *image, const float *matrix,
+                       const float *start, float *out, int left)
+{
+    const float *x[TILE];
+    vec sum[TILE][2];
+    for (int p = 0; p < TILE; p++) {
+        x[p] = image + w->at[LEAST(first + p, w->pixels - 1)];
+        for (int v = 0; v < n; v++)
+            sum[p][v] = MM(loadu)(start + v * LANES);
+    }
+    for (int row = 0; row < w->rows; row++) {
+        for (int r = 0; r < w->run; r++, matrix += w->wide) {
+            vec weights[2];
+            for (int v = 0; v < n; v++)
+                weights[v] = MM(loadu)(matrix + v * LANES);
+            for (int p = 0; p < TILE; p++)
+                for (int v = 0; v < n; v++)
+                    sum[p][v] = MM(fmadd)(MM(set1)(x[p][r]), weights[v], sum[p][v]);
+        }
+        for (int p = 0; p < TILE; p++)
+            x[p] += w->line;
+    }
+    for (int p = 0; p < TILE; p++)
+        for (int v = 0; v < n; v++) /* of zero and what is not a number, max gives its second operand */
+            NAME(store)(out + LEAST(first + p, w->pixels - 1) * s->filters + v * LANES,
+                        s->relu ? MM(max)(MM(setzero)(), sum[p][v]) : sum[p][v], LEAST(left - v * LANES, LANES));
+}
+
+static void NAME(convolve)(const Shape *s, float *const *b)
+{
+    Walk w = walk_of(s, LANES);
+    const float *input = b[1];
+    float *out = b[2], *matrix = take((size_t)w.taps * w.wide), *start = take(w.wide);
+    float *border = take(w.border), *image = take(w.size);
+    for (int client = 0; client < s->clients; client++) {
+        const float *own = b[0] + (ptrdiff_t)client * s->size;
+        pack(s, &w, own + s->weight, matrix);
+        if (s->bias >= 0)
+            memcpy(start, own + s->bias, s->filters * sizeof *start);
+        for (int slot = 0; slot < s->slots; slot++) {
+            arrange(s, &w, input, border, image);
+            for (int f = 0; f < w.wide; f += 2 * LANES)
+                for (int p = 0; p < w.pixels; p += TILE)
+                    if (w.wide - f > LANES)
+                        NAME(tile)(2, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f);
+                    else
+                        NAME(tile)(1, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f);
+            input += s->channels * s->height * s->width, out += w.pixels * s->filters;
+        }
+    }
+}
+
+/* n derivatives by outputs; zero where the output was cut off. */
+INLINE vec NAME(live)(const Shape *s, const float *delta, const float *output, int n)
+{
+    vec values = NAME(load)(delta, n);
+    return s->relu ? NAME(keep)(values, NAME(load)(output, n)) : values;
+}
+
+/* Adds what n vectors of one kernel row give to the derivative by the image: pixel by pixel, each with the filters whose
+ * derivative is not zero. Down the columns, so that no pixel waits for what its neighbour has just stored. */
+INLINE void NAME(scatter)(const int n, const Shape *s, const Walk *w, const int *count, const int *which,
+                          const float *value, const float *matrix, float *image)
+{
+    for (int j = 0; j < s->out_w; j++)
+        for (int p = j; p < w->pixels; p += s->out_w) {
+            vec sum[n];
+            for (int v = 0; v < n; v++)
+                sum[v] = MM(loadu)(image + w->at[p] + v * LANES);
+            for (int e = p * s->filters; e < p * s->filters + count[p]; e++)
+                for (int v = 0; v < n; v++)
+                    sum[v] = MM(fmadd)(MM(set1)(value[e]), MM(loadu)(matrix + (which[e] * n + v) * LANES), sum[v]);
+            for (int v = 0; v < n; v++)
+                MM(storeu)(image + w->at[p] + v * LANES, sum[v]);
+        }
+}
+
+/* The derivative by the inputs, from that by the outputs. */
+static void NAME(reverse)(const Shape *given, float *const *b)
+{
+    Shape shape = *given, *s = &shape;
+    s->patched = 0;
+    Walk w = walk_of(s, LANES);
+    int *count = take(w.pixels), *which = take((size_t)w.pixels * s->filters), piece = s->filters * w.span;
+    float *value = take((size_t)w.pixels * s->filters), *matrix = take((size_t)w.rows * w.blocks * piece);
+    float *image = take(w.size), *result = b[3];
+    const float *output = b[1], *delta = b[2];
+    for (int u = 0; u < w.taps; u++) {
+        int row = w.order[u] / w.run, r = w.order[u] % w.run;
+        w.order[u] = (row * w.blocks + r / w.span) * piece + r % w.span;
+    }
+    for (int client = 0; client < s->clients; client++) {
+        const float *weights = b[0] + (ptrdiff_t)client * s->size + s->weight;
+        for (int o = 0; o < s->filters; o++)
+            for (int u = 0; u < w.taps; u++)
+                matrix[w.order[u] + o * w.span] = weights[o * w.taps + u];
+        for (int slot = 0; slot < s->slots; slot++) {
+            for (int p = 0; p < w.pixels; p++, delta += s->filters, output += s->filters) {
+                int next = p * s->filters;
+                for (int f = 0; f < s->filters; f += LANES) {
+                    vec part = NAME(live)(s, delta + f, output + f, LEAST(s->filters - f, LANES));
+                    for (unsigned bits = NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1)
+                        which[next] = f + __builtin_ctz(bits), value[next] = delta[which[next]], next++;
+                }
+                count[p] = next - p * s->filters;
+            }
+            memset(image, 0, w.size * sizeof *image);
+            for (int part = 0; part < w.rows * w.blocks; part++) {
+                const float *from = matrix + (size_t)part * piece;
+                float *to = image + part / w.blocks * w.line + part % w.blocks * w.span;
+                EACH(w.vectors, NAME(scatter)(n, s, &w, count, which, value, from, to))
+            }
+            for (int i = 0; i < s->height; i++, result += s->width * s->channels)
+                memcpy(result, image + (i + s->pad_h) * w.line + s->pad_w * s->channels, s->width * s->channels * 4);
+        }
+    }
+}
+
+/* n vectors of one kernel row of a filter's gradient: the sum over the pixels in its list. */
+INLINE void NAME(gather)(const int n, const int *place, const float *delta, int many, const float *image, float *to)
+{
+    vec even[n], odd[n];
+    for (int v = 0; v < n; v++)
+        even[v] = odd[v] = MM(setzero)();
+    for (int e = 0; e + 1 < many; e += 2)
+        for (int v = 0; v < n; v++) {
+            even[v] = MM(fmadd)(MM(set1)(delta[e]), MM(loadu)(image + place[e] + v * LANES), even[v]);
+            odd[v] = MM(fmadd)(MM(set1)(delta[e + 1]), MM(loadu)(image + place[e + 1] + v * LANES), odd[v]);
+        }
+    for (int v = 0; v < n; v++) {
+        if (many % 2)
+            even[v] = MM(fmadd)(MM(set1)(delta[many - 1]), MM(loadu)(image + place[many - 1] + v * LANES), even[v]);
+        MM(storeu)(to + v * LANES, MM(add)(even[v], odd[v]));
+    }
+}
+
+/* A gradient [filters, taps] and its biases: filter by filter, over the pixels whose derivative is not zero. */
+INLINE void NAME(by_filters)(const Shape *s, const Walk *w, int pixels, const int *at, const float *images,
+                             const float *output, const float *delta, int *many, int *place, float *value, float *biases,
+                             float *grid)
+{
+    memset(many, 0, s->filters * sizeof *many);
+    for (int f = 0; f < s->filters; f += LANES) {
+        int left = LEAST(s->filters - f, LANES);
+        vec bias = MM(setzero)();
+        for (int p = 0; p < pixels; p++) {
+            vec part = NAME(live)(s, delta + p * s->filters + f, output + p * s->filters + f, left);
+            bias = MM(add)(bias, part);
+            for (unsigned bits = NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1) {
+                int o = f + __builtin_ctz(bits), next = o * pixels + many[o]++;
+                place[next] = at[p], value[next] = delta[p * s->filters + o];
+            }
+        }
+        NAME(store)(biases + f, bias, left);
+    }
+    for (int o = 0; o < s->filters; o++, place += pixels, value += pixels)
+        for (int part = 0; part < w->rows * w->blocks; part++) {
+            const float *from = images + part / w->blocks * w->line + part % w->blocks * w->span;
+            float *to = grid + o * w->taps + part / w->blocks * w->run + part % w->blocks * w->span;
+            EACH(w->vectors, NAME(gather)(n, place, value, many[o], from, to))
+        }
+    memcpy(grid + s->filters * w->taps, biases, s->filters * sizeof *biases);
+}
+
+/* Gradients by weights and biases: of each example, with its norm, or without norms the sums over a client's examples, in
+ * their places among the parameters. */
+static void NAME(gradients)(const Shape *s, float *const *b)
+{
+    Walk w = walk_of(s, LANES);
+    int single = b[3] != NULL, together = single ? 1 : s->slots, pixels = together * w.pixels;
+    int *many = take(s->filters), *place = take((size_t)pixels * s->filters), *at = take(pixels);
+    int inputs = s->channels * s->height * s->width, length = s->filters * (w.taps + (s->bias >= 0));
+    float *value = take((size_t)pixels * w.wide), *border = take(w.border), *images = take((size_t)together * w.size);
+    float *biases = take(s->filters), *grid = take((size_t)s->filters * (w.taps + 1) + SPARE);
+    const float *input = b[0];
+    for (int p = 0; p < pixels; p++)
+        at[p] = w.at[p % w.pixels] + p / w.pixels * w.size;
+    for (int group = 0; group < s->clients * s->slots / together; group++) {
+        const float *output = b[1] + (ptrdiff_t)group * pixels * s->filters, *delta = b[2] + (output - b[1]);
+        vec nothing = MM(setzero)(); /* 0·x: where an input is no finite number, no gradient is, even if delta is 0 */
+        for (int member = 0; member < together; member++, input += inputs) {
+            arrange(s, &w, input, border, images + (size_t)member * w.size);
+            for (int i = 0; i < inputs; i += LANES)
+                nothing = MM(fmadd)(MM(setzero)(), NAME(load)(input + i, LEAST(inputs - i, LANES)), nothing);
+        }
+        NAME(by_filters)(s, &w, pixels, at, images, output, delta, many, place, value, biases, grid);
+        grid[0] += NAME(total)(nothing);
+        double squares = 0; /* of 1,024 numbers at a time in single precision */
+        for (int from = 0; single && from < length; from += 1024) {
+            vec square = MM(setzero)();
+            for (int i = from; i < LEAST(from + 1024, length); i += LANES) {
+                vec part = NAME(load)(grid + i, LEAST(length - i, LANES));
+                NAME(store)(b[4] + (ptrdiff_t)group * length + i, part, LEAST(length - i, LANES));
+                square = MM(fmadd)(part, part, square);
+            }
+            squares += NAME(total)(square);
+        }
+        if (single)
+            b[3][group] = (float)sqrt(squares);
+        else
+            deposit(s, &w, grid, b[4] + (ptrdiff_t)group * s->size);
+    }
+}
+
+/* The sum of each client's gradients times their factors, in its places among the parameters. */
+static void NAME(collect)(const Shape *s, float *const *b)
+{
+    Walk w = walk_of(s, LANES);
+    int length = s->filters * (w.taps + (s->bias >= 0));
+    float *grid = take((size_t)length + SPARE);
+    for (int client = 0; client < s->clients; client++) {
+        const float *own = b[0] + (ptrdiff_t)client * s->slots * length, *factors = b[1] + client * s->slots;
+        for (int i = 0; i < length; i += LANES) {
+            vec sum = MM(setzero)();
+            for (int e = 0; e < s->slots; e++)
+                sum = MM(fmadd)(MM(set1)(factors[e]), NAME(load)(own + e * length + i, LEAST(length - i, LANES)), sum);
+            MM(storeu)(grid + i, sum);
+        }
+        deposit(s, &w, grid, b[2] + (ptrdiff_t)client * s->size);
+    }
+}
+
+/* A dense layer, whose inputs are channels and whose outputs are filters: four examples at a time. */
+static void NAME(dense)(const Shape *s, float *const *b)
+{
+    for (int client = 0; client < s->clients; client++)
+        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o++)
+            for (int e = client * s->slots; e < end; e += 4) {
+                const float *own = b[0] + (ptrdiff_t)client * s->size, *weights = own + s->weight + (ptrdiff_t)o * s->channels;
+                vec sum[4] = {MM(setzero)(), MM(setzero)(), MM(setzero)(), MM(setzero)()};
+                for (int i = 0; i < s->channels; i += LANES) {
+                    int left = LEAST(s->channels - i, LANES);
+                    vec weight = NAME(load)(weights + i, left);
+                    for (int v = 0; v < 4; v++)
+                        sum[v] = MM(fmadd)(weight, NAME(load)(b[1] + (ptrdiff_t)LEAST(e + v, end - 1) * s->channels + i, left), sum[v]);
+                }
+                for (int v = 0; v < 4 && e + v < end; v++)
+                    b[2][(e + v) * s->filters + o] = NAME(total)(sum[v]) + (s->bias < 0 ? 0 : own[s->bias + o]);
+            }
+}
+
+/* The sum of a client's gradients, each the product of its deltas and its inputs. */
+static void NAME(outer)(const Shape *s, float *const *b)
+{
+    for (int row = 0; row < s->clients * s->filters; row++) {
+        int client = row / s->filters, o = row % s->filters, first = client * s->slots;
+        float *total = b[2] + (ptrdiff_t)client * s->size, *bias = s->bias < 0 ? NULL : total + s->bias + o;
+        for (int i = 0; i < s->channels; i += LANES) {
+            vec sum = MM(setzero)();
+            int left = LEAST(s->channels - i, LANES);
+            for (int e = first; e < first + s->slots; e++) {
+                vec input = NAME(load)(b[0] + (ptrdiff_t)e * s->channels + i, left);
+                sum = MM(fmadd)(MM(set1)(b[1][e * s->filters + o]), input, sum);
+            }
+            NAME(store)(total + s->weight + (ptrdiff_t)o * s->channels + i, sum, left);
+        }
+        for (int e = first; bias && e < first + s->slots; e++)
+            *bias = b[1][e * s->filters + o] + (e > first ? *bias : 0);
+    }
+}
+
+/* The largest of each window and its place in it; what is not a number counts as largest. With deltas the way back. */
+static void NAME(pool)(const Shape *s, float *const *b)
+{
+    int pixels = s->out_h * s->out_w, image = s->height * s->width * s->channels;
+    if (b[3])
+        memset(b[0], 0, sizeof(float) * s->clients * s->slots * image);
+    for (int e = 0; e < s->clients * s->slots; e++)
+        for (int p = 0; p < pixels; p++)
+            for (int c = 0; c < s->channels; c += LANES) {
+                int left = LEAST(s->channels - c, LANES), first = p / s->out_w * s->stride_h * s->width + p % s->out_w * s->stride_w;
+                float *x = b[0] + (ptrdiff_t)e * image + first * s->channels + c, k = 0;
+                ptrdiff_t at = ((ptrdiff_t)e * pixels + p) * s->channels + c;
+                vec best = NAME(load)(x, left), one = MM(set1)(1), place = MM(setzero)(), delta = place;
+                if (b[3])
+                    delta = NAME(load)(b[3] + at, left), place = NAME(load)(b[2] + at, left);
+                for (int i = 0; i < s->kernel_h; i++, x += (s->width - s->kernel_w) * s->channels)
+                    for (int j = 0; j < s->kernel_w; j++, k++, x += s->channels) {
+                        vec value = NAME(load)(x, left), off = MM(sub)(place, MM(set1)(k));
+                        if (b[3]) /* 1 - off² is positive at the winner's place alone */
+                            NAME(store)(x, MM(add)(value, NAME(keep)(delta, MM(fnmadd)(off, off, one))), left);
+                        else
+                            place = NAME(choose)(value, best, MM(set1)(k), place), best = NAME(choose)(value, best, value, best);
+                    }
+                if (!b[3])
+                    NAME(store)(b[1] + at, best, left), NAME(store)(b[2] + at, place, left);
+            }
+}
+#endif

@@ -1,0 +1,187 @@
+"""The kernels for convolutions of small networks (`layer_kernels.c`), with their memory checked before they touch it.
+
+They are there where a compiler was when fedveil was installed and the processor has AVX2 or AVX-512. Whoever finds
+`LANES` empty computes with PyTorch; the results agree to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+try:
+    from fedveil.native import layer_kernels
+except ImportError:  # there was no compiler when fedveil was installed
+    LANES: tuple[int, ...] = ()
+else:
+    LANES = tuple(lanes for lanes in (16, 8) if lanes <= layer_kernels.lanes())
+"""The widths of vectors that this machine has, in floats, the widest first: AVX-512, AVX2."""
+
+MOST_TAPS = 1 << 16
+"""Weights of one filter, at most."""
+
+SPARE = 128
+"""Floats behind an image, as in the C file."""
+
+@dataclass(frozen=True)
+class ConvolutionShape:
+    """The sizes of a call: K clients with their own parameters `[K, size]` and B examples (`slots`) each.
+
+    The fields are those of `Shape` in the C file, in its order. Inputs are channels last unless `planar`; outputs are.
+    """
+
+    clients: int
+    slots: int
+    size: int
+    weight: int  # where the weights begin
+    bias: int  # where the biases begin; −1 without
+    channels: int
+    filters: int
+    height: int
+    width: int
+    kernel_height: int
+    kernel_width: int
+    stride_height: int
+    stride_width: int
+    padding_height: int
+    padding_width: int
+    out_height: int
+    out_width: int
+    planar: bool
+    patched: bool
+    relu: bool  # outputs below zero are zero
+
+    def __post_init__(self) -> None:
+        last = (
+            (self.out_height - 1) * self.stride_height + self.kernel_height <= self.height + 2 * self.padding_height,
+            (self.out_width - 1) * self.stride_width + self.kernel_width <= self.width + 2 * self.padding_width,
+        )
+        inside = self.weight + self.filters * self.taps <= self.size and self.bias + self.filters <= self.size
+        positive = all(number > 0 for number in (*astuple(self)[:3], *astuple(self)[5:13], *astuple(self)[15:17]))
+        whole = min(self.weight, self.padding_height, self.padding_width) >= 0 and self.taps <= MOST_TAPS
+        if not (all(last) and inside and positive and whole):
+            raise ValueError(f"no convolution: {self}")
+
+    @staticmethod
+    def dense_layer(
+        examples: tuple[int, int], size: int, weight: int, bias: int, layer: tuple[int, int]
+    ) -> ConvolutionShape:
+        """A dense layer of (inputs, outputs) for (clients, slots): each example is an image of one pixel.
+
+        Not several of them one image: kernels write zeros past the end of a pixel, and zero times infinity is none.
+        """
+        sizes = (1, 1, 1, 1, 1, 1, 0, 0, 1, 1)
+        return ConvolutionShape(*examples, size, weight, bias, *layer, *sizes, False, False, False)
+
+    @staticmethod
+    def max_pool(
+        examples: tuple[int, int],
+        channels: int,
+        sizes: tuple[int, int],
+        kernel: tuple[int, int],
+        stride: tuple[int, int],
+    ) -> ConvolutionShape:
+        """A max pool of channels-last images, without a border, for (clients, slots)."""
+        output = (sizes[0] - kernel[0]) // stride[0] + 1, (sizes[1] - kernel[1]) // stride[1] + 1
+        size = channels * channels * kernel[0] * kernel[1]
+        return ConvolutionShape(
+            *examples, size, 0, -1, channels, channels, *sizes, *kernel, *stride, 0, 0, *output, False, False, False
+        )
+
+    @property
+    def taps(self) -> int:
+        return self.channels * self.kernel_height * self.kernel_width
+
+    @cached_property
+    def gradient_size(self) -> int:
+        """Numbers in one example's gradient."""
+        return self.filters * (self.taps + (self.bias >= 0))
+
+    @cached_property
+    def _numbers(self) -> bytes:
+        return np.array(astuple(self), np.int32).tobytes()
+
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        examples = self.clients * self.slots
+        return {
+            "P": self.clients * self.size,
+            "I": examples * self.channels * self.height * self.width,
+            "O": examples * self.filters * self.out_height * self.out_width,
+            "G": examples * self.gradient_size,
+            "N": examples,
+            "n": examples,
+        }
+
+    @cached_property
+    def _room(self) -> NDArray[np.float32]:
+        """Memory for whatever a kernel keeps while it runs, at most."""
+        pixels, lines = self.out_height * self.out_width, self.height + 2 * self.padding_height
+        wide, line = _up(self.filters), (self.width + 2 * self.padding_width) * self.channels
+        images = 2 * lines * line + pixels * _up(self.taps) + 4 * SPARE
+        matrix = (wide + 1) * (self.taps + self.kernel_height * SPARE)
+        rest = 4 * (pixels + self.taps + wide) + 1024
+        return np.empty(self.slots * (images + pixels * (1 + 2 * wide)) + matrix + rest, np.float32)
+
+    def convolve(self, parameters: Tensor, inputs: Tensor, outputs: Tensor, lanes: int) -> None:
+        """Write the outputs."""
+        self._run(0, lanes, "PIO", parameters, inputs, outputs)
+
+    def reverse(self, parameters: Tensor, outputs: Tensor, delta: Tensor, result: Tensor, lanes: int) -> None:
+        """Write the derivative by the inputs, channels last, from that by the outputs."""
+        self._run(1, lanes, "POOI", parameters, outputs, delta, result)
+
+    def gradients(
+        self, inputs: Tensor, outputs: Tensor, delta: Tensor, norms: Tensor, gradients: Tensor, lanes: int
+    ) -> None:
+        """Write every example's gradient by weights and biases, in the kernels' order, and its norm.
+
+        The squares of 1,024 numbers are added in single precision, in at least eight running sums, and these in double
+        precision: a norm is off by less than 1e-5 of itself.
+        """
+        self._run(2, lanes, "IOONG", inputs, outputs, delta, norms, gradients)
+
+    def summed(self, inputs: Tensor, outputs: Tensor, delta: Tensor, total: Tensor, lanes: int) -> None:
+        """Write the sum of each client's gradients into its places in `total` `[K, size]`."""
+        self._run(2, lanes, "IOOnP", inputs, outputs, delta, None, total)
+
+    def collect(self, gradients: Tensor, factors: Tensor, total: Tensor, lanes: int) -> None:
+        """Write the sum of each client's gradients times their factors, added in their order, in single precision."""
+        self._run(3, lanes, "GNP", gradients, factors, total)
+
+    def dense(self, parameters: Tensor, inputs: Tensor, outputs: Tensor, lanes: int) -> None:
+        """Write the outputs of a dense layer: inputs are channels, outputs are filters of a single pixel."""
+        self._run(4, lanes, "PIO", parameters, inputs, outputs)
+
+    def outer(self, inputs: Tensor, delta: Tensor, total: Tensor, lanes: int) -> None:
+        """Write the sum of a dense layer's gradients, products of `delta` and inputs, added in their order."""
+        self._run(5, lanes, "IOP", inputs, delta, total)
+
+    def pool(self, inputs: Tensor, outputs: Tensor, winners: Tensor, lanes: int) -> None:
+        """Write the largest number of each window, channel by channel, and its place in the window."""
+        self._run(6, lanes, "IOO", inputs, outputs, winners)
+
+    def unpool(self, result: Tensor, outputs: Tensor, winners: Tensor, delta: Tensor, lanes: int) -> None:
+        """Write the derivative by a pool's inputs."""
+        self._run(6, lanes, "IOOO", result, outputs, winners, delta)
+
+    def _run(self, kernel: int, lanes: int, kinds: str, *memory: Tensor | None) -> None:
+        if lanes not in LANES:
+            raise ValueError(f"this machine has no vectors of {lanes} floats")
+        addresses = [0] * 5
+        for place, (kind, tensor) in enumerate(zip(kinds, memory, strict=True)):
+            if tensor is None:
+                continue
+            if not (tensor.numel() == self._counts[kind] and tensor.is_contiguous() and tensor.dtype == torch.float32):
+                raise ValueError(f"memory of shape {tuple(tensor.shape)} does not fit {self}")
+            addresses[place] = tensor.data_ptr()
+        layer_kernels.run(kernel, lanes, self._numbers, self._room, *addresses)
+
+
+def _up(count: int) -> int:
+    return -(-count // 16) * 16

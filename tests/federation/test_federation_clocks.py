@@ -1,0 +1,52 @@
+"""Clocks that are a day apart: certificates are valid for both, over mutual TLS, and no deadline follows a clock.
+
+The coordinator's clock decides what is in a certificate. So it is its clock that is put forward or back, when it signs.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nvflare")
+
+from fedveil.core.errors import FedveilError
+from fedveil.runtimes import tls_certificates
+from fedveil.runtimes.child_processes import ChildProcesses
+from fedveil.runtimes.loopback import LoopbackKits, loopback_kits
+from fedveil.runtimes.nvflare import FlareTransport
+
+SUPPORT = Path(__file__).parent.parent / "support"
+
+
+def kits_of(folder: Path, days: int) -> LoopbackKits:
+    """What a coordinator makes whose clock is so many days ahead."""
+
+    class Elsewhen(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Elsewhen:
+            return super().now(tz) + timedelta(days=days)  # type: ignore[return-value]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tls_certificates, "datetime", Elsewhen)
+        return loopback_kits(folder, ("north",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_site_answers_a_coordinator_whose_clock_is_a_day_apart(tmp_path: Path, days: int) -> None:
+    kits = kits_of(tmp_path, days)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
+    with ChildProcesses(tmp_path) as sites, FlareTransport(kits.coordinator) as transport:
+        sites.start("north", ["echo_site", str(kits.site("north"))], environment)
+        assert dict(transport.ask({"north": b"hello"}, 120.0)) == {"north": b"echo hello"}
+
+
+def test_with_a_clock_that_is_five_days_ahead_nothing_begins(tmp_path: Path) -> None:
+    """A control: certificates are really looked at, and their time matters."""
+    kits = kits_of(tmp_path, 5)
+    with pytest.raises(FedveilError, match="not valid at validation time"):
+        FlareTransport(kits.coordinator).close()

@@ -1,0 +1,94 @@
+"""Hundreds of kill -9 of real processes over mutual TLS: nothing is released twice or unpaid, and the training ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from federation_scene import Scene
+
+pytest.importorskip("nvflare")
+
+from connected_scene import connected_scene
+from mortal_party import lines_of
+
+from fedveil.ledger.store import Ledger
+from fedveil.runtimes.child_processes import ChildProcesses
+from fedveil.site.serving import AnswerStep
+
+SUPPORT = Path(__file__).parent.parent / "support"
+SIZES = {"north": 60, "south": 40, "west": 80, "east": 50, "upper": 45, "lower": 70}
+
+
+def deaths_of(home: Path) -> list[str]:
+    return lines_of(Path(f"{home}.deaths"))
+
+
+def trained(scene: Scene, at_each_site: int, of_coordinator: int, seconds: float, *more: str) -> list[str]:
+    """Train to the end with so many deaths at most; each death as `who: step, how`."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
+    homes = {name: home.directory for name, home in scene.sites.items()}
+    with ChildProcesses(scene.root) as processes:
+        for name, home in homes.items():
+            processes.start(name, ["mortal_party", "site", str(home), str(at_each_site), *more], environment)
+        run = ["mortal_party", "coordinator", str(scene.coordinator.directory), str(of_coordinator)]
+        processes.start("run", run, environment)
+        end = time.monotonic() + seconds
+        while not scene.coordinator.run.result.exists():
+            assert time.monotonic() < end, f"not ended; rounds published: {scene.coordinator.run.published_rounds()}"
+            time.sleep(0.2)
+    homes["coordinator"] = scene.coordinator.directory
+    return [f"{name} {death}" for name, home in homes.items() for death in deaths_of(home)]
+
+
+def released_wrongly(scene: Scene) -> list[str]:
+    """What left a site unpaid, or beyond what was charged, or that the coordinator's ledger has no charge for."""
+    wrong = []
+    with Ledger(scene.coordinator.run.ledger) as ledger:
+        charged = Counter((charge.client, charge.round) for charge in ledger.charges())
+    for client, (name, home) in enumerate(scene.sites.items()):
+        with home.opened_ledger() as own:
+            paid = own.paid
+        known, different = {one.answer for one in paid}, defaultdict[str, set[str]](set)
+        for line in lines_of(Path(f"{home.directory}.sent")):
+            question, digest = line.split()
+            different[question].add(digest)
+        for question, digests in different.items():
+            charges = sum(one.question == question for one in paid)
+            if len(digests) > charges:
+                wrong.append(f"{name}: {len(digests)} answers to a question that was charged {charges} times")
+            if not digests <= known:
+                wrong.append(f"{name}: an answer left that the ledger does not know")
+        for round, times in Counter(one.round for one in paid).items():
+            if times > charged[client, round]:
+                wrong.append(f"{name}: paid {times} times for round {round}, {charged[client, round]} by the run")
+    return wrong
+
+
+@pytest.mark.slow
+def test_two_hundred_kills_of_real_processes_release_nothing_twice_or_unpaid(tmp_path: Path) -> None:
+    rounds = 60
+    scene = connected_scene(tmp_path, {"stop": {"rounds": rounds}}, sizes=SIZES, deadline=600.0)
+    deaths = trained(scene, 32, 20, 1500)
+    assert len(deaths) >= 200, Counter(deaths)
+    steps = {death.split()[1] for death in deaths}
+    assert steps == {*map(str, AnswerStep), "heard"}  # at each step of the order, and of the coordinator in mid-round
+    assert released_wrongly(scene) == []
+    for home in scene.sites.values():
+        with home.opened_ledger() as ledger:
+            assert [paid.round for paid in ledger.paid] == list(range(rounds))  # one charge a round
+    sent = [lines_of(Path(f"{home.directory}.sent")) for home in scene.sites.values()]
+    assert any(len(lines) > len(set(lines)) for lines in sent)  # answers were really sent more than once
+
+
+@pytest.mark.slow
+def test_the_storm_finds_a_site_that_forgets_what_it_has_sent(tmp_path: Path) -> None:
+    """A control: sites that neither look into their outbox nor note what has left, and a coordinator that dies."""
+    scene = connected_scene(tmp_path, {"stop": {"rounds": 4}}, sizes=SIZES, deadline=600.0)
+    trained(scene, 2, 6, 600, "forgetful")
+    wrong = released_wrongly(scene)
+    assert any("answers to a question that was charged 1 times" in one for one in wrong)
+    assert any("does not know" in one for one in wrong)
