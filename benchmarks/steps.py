@@ -21,13 +21,14 @@ from typing import Any
 import psutil
 import torch
 
+from fedveil.core.cores import usable_cores
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Taps
 from fedveil.engine.client import Broadcast
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.native.small_layers import LANES
-from fedveil.runtimes.local import LocalRuntime, usable_cores
+from fedveil.runtimes.local import LocalRuntime
 from workloads import WORKLOADS, Workload
 
 HERE = Path(__file__).parent

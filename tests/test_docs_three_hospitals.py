@@ -24,7 +24,7 @@ from fedveil.runtimes.in_process import InProcess
 from fedveil.site.home import SiteHome
 from fedveil.site.serving import SiteServer
 
-PAGE = Path(__file__).parent.parent / "docs" / "three-hospitals.md"
+PAGE = Path(__file__).parent.parent / "docs" / "tutorials" / "three-hospitals.md"
 STEP = re.compile(
     r"Save this as `([^`]+)`(?: in `(\w+)`)?|^In (?:`(\w+)`|the empty directory):|^```(\w+)\n(.*?)^```", re.M | re.S
 )

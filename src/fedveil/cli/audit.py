@@ -44,7 +44,7 @@ EXIT_CODES = {
     show_default=True,
     help="What is guessed.",
 )
-@click.option("--canaries", type=int, help="Default: 1000, or all clients where there are fewer.")
+@click.option("--canaries", type=int, help="Default: 1000 or all clients; down to 100 where clients make many steps.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound.")
 @click.option("--seed", type=int, help="Of canaries, noise and guesses, to repeat an audit; default: none.")
 @workers_option

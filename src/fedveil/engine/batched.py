@@ -45,11 +45,7 @@ CHUNK_FLOATS = 8_000_000
 for noise."""
 
 GENERAL_TILE = 16
-"""Clients side by side on the general path: most of the gain, little waste on small cohorts."""
-
-
-LAYERED_TILE = 10
-"""Clients side by side on the layered path (measured)."""
+"""Most clients side by side on the general and the layered path: most of the gain, little waste on small cohorts."""
 
 
 def choose(model: nn.Module, records: Tensor, objective: Objective = CROSS_ENTROPY) -> Gradients:
@@ -166,8 +162,9 @@ class Engine:
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
         if isinstance(self.gradients, Layered) and not method.noises_rows:
             memory = max(CHUNK_FLOATS // (slots * max(self.gradients.kept_floats, 1)), 1)
-        most = LAYERED_TILE if isinstance(self.gradients, Layered) else GENERAL_TILE
-        tile = max(min(memory, most, expected), 1)
+        tiles = math.ceil(expected / max(min(memory, GENERAL_TILE, expected), 1))
+        tile = math.ceil(expected / max(tiles, 1))  # as even as they can be: what a last tile lacks is padding
+        tile = max(tile, 1)
         return Chunking(tile=tile, clients=tile)
 
     def train(

@@ -30,13 +30,17 @@ class WholeBatches:
         named = dict(self._model.named_parameters())
         self._trained = [named[name] for name in layout.names]
         self._sound: dict[torch.Size, bool] = {}
+        self._total: Tensor | None = None
 
     def sums(self, parameters: Tensor, batch: Batch) -> tuple[Tensor, Tensor] | None:
-        """Gradients `[K, P]` and losses `[K]`, sums over the batch; None where examples meet in this network."""
+        """Gradients `[K, P]` and losses `[K]`, sums over the batch; None where examples meet in this network.
+
+        The gradients live in memory of this object: they are the caller's, to change too, until the next call.
+        """
         if not self._examples_are_apart(parameters[0], batch):
             return None
         seeds = batch.seeds or (0,) * len(parameters)
-        total, losses = torch.empty_like(parameters, memory_format=torch.contiguous_format), []
+        total, losses = self._memory(parameters), []
         with torch.random.fork_rng(devices=[], enabled=self._random):
             for k, seed in enumerate(seeds):
                 if self._random:
@@ -44,6 +48,12 @@ class WholeBatches:
                 loss = self._gradient(parameters[k], batch.inputs[k], batch.labels[k], batch.weights[k], total[k])
                 losses.append(loss)
         return total, torch.stack(losses)
+
+    def _memory(self, parameters: Tensor) -> Tensor:
+        """Room for the gradients, the same in every call: fresh pages cost more than the arithmetic done on them."""
+        if self._total is None or self._total.shape != parameters.shape or self._total.dtype != parameters.dtype:
+            self._total = torch.empty_like(parameters, memory_format=torch.contiguous_format)
+        return self._total
 
     def _gradient(self, parameters: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor, out: Tensor) -> Tensor:
         """One client's: the gradient goes to `out`, the loss is returned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -129,22 +130,28 @@ def _tensorboard() -> Iterator[_Write]:
 
 @contextmanager
 def _mlflow() -> Iterator[_Write]:
-    """A run of MLflow with the name of the run's directory, where MLFLOW_TRACKING_URI says or in its default place."""
+    """A run of MLflow with the name of the run's directory, where MLFLOW_TRACKING_URI says, else in ./mlruns."""
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # folders need no database, and are asked for here
     mlflow = _installed("mlflow", "mlflow")
-    begun = False
+    if "MLFLOW_TRACKING_URI" not in os.environ:
+        mlflow.set_tracking_uri(Path("mlruns").resolve().as_uri())
+    try:
+        mlflow.start_run()
+    except Exception as error:  # of its servers and databases
+        raise ArgumentError("log", f"mlflow can't begin a run: {' '.join(str(error).split())}") from None
+    named = False
 
     def write(update: RoundUpdate, figures: dict[str, float]) -> None:
-        nonlocal begun
-        if not begun:
-            mlflow.start_run(run_name=update.run.name)
-            begun = True
+        nonlocal named
+        if not named:
+            mlflow.set_tag("mlflow.runName", update.run.name)
+            named = True
         mlflow.log_metrics(dict(_drawable(figures)), step=update.round)
 
     try:
         yield write
     finally:
-        if begun:
-            mlflow.end_run()
+        mlflow.end_run()
 
 
 def _drawable(figures: Mapping[str, float]) -> Iterator[tuple[str, float]]:

@@ -39,7 +39,7 @@ _EPSILON = 1.0
 _VICTIMS, _ITERATIONS = 6, 40
 
 _DIGITS = {"data.name": "mnist", "data.clients": 20, "data.records": 2500}
-_BUNDLED = {"data.name": "cancer", "data.clients": 4, "data.records": 100}
+_BUNDLED = {"data.name": "cancer", "data.clients": 4, "data.records": 100, "data.partition": "random"}
 """Records that come with scikit-learn, for machines without MNIST and without a network."""
 
 _ROUNDS = 30
@@ -70,6 +70,7 @@ class Showcase:
     records: int
     report: Path
     seconds: float
+    asked: bool  # whether somebody chose the data, or they are what was at hand
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -123,6 +124,7 @@ def showcase(out: str | Path, watching: Watching, *, rounds: int = _ROUNDS, data
         records=sum(population.records),
         report=page,
         seconds=round(time.perf_counter() - begun, 1),
+        asked=data is not None,
     )
 
 

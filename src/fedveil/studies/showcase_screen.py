@@ -76,13 +76,9 @@ def final_lines(shown: Showcase) -> list[str]:
     private, where = shown.private, shlex.quote(str(shown.out / WITH_NOISE))
     lines = ["", "─" * COLUMNS, f"  fedveil, {shown.seconds:.0f} seconds on {shown.data}", ""]
     if shown.data != "mnist":
-        lines += [
-            *_said(
-                "MNIST is not here and was not fetched (fedveil data fetch mnist), so this shows a small"
-                " table of patients that comes with scikit-learn: rows of numbers in place of digits"
-            ),
-            "",
-        ]
+        why = "" if shown.asked else "MNIST is not here (fedveil data fetch mnist), so this shows "
+        text = "a small table of patients that comes with scikit-learn: rows of numbers, no pictures"
+        lines += [*_said(f"{why}{text}"), ""]
     lines += [
         "  1  What a gradient gives away",
         f"     without protection   {_stolen(shown.bare)}",
@@ -91,7 +87,7 @@ def final_lines(shown: Showcase) -> list[str]:
         "",
         f"  2  The same training twice, on {shown.records:,} records of {shown.clients} clients",
         f"     plain                {_quality(shown.plain)}   ε = ∞",
-        f"     private              {_quality(private)}   {_epsilon(private)}",
+        *wrapped(_epsilon(private), f"     private              {_quality(private)}   ", " " * 44),
     ]
     cell = risk_of_cell(private.of(Unit.RECORD, View.SERVER))
     if cell.useful:

@@ -107,9 +107,9 @@ class Outer(Contribution):
 class Streamed(Contribution):
     """Σ_t g_t·x_tᵀ over T places, of x `[K, B, T, I]` and g `[K, B, T, O]`: rows too large to be kept.
 
-    Lengths come from Gram matrices, Σ_st ⟨x_s, x_t⟩·⟨g_s, g_t⟩, in double precision, where what cancels is below 2⁻⁴⁰
-    of A², A = Σ_t ‖x_t‖·‖g_t‖. A row is formed in single precision when it is added, one at a time, and is then off by
-    at most γ·A with γ = (T + 2)·2⁻²⁴; both are part of the bound.
+    Lengths come from Gram matrices, Σ_st ⟨x_s, x_t⟩·⟨g_s, g_t⟩, in double precision, where what cancels is below
+    (I + O + T² + 8)·2⁻⁵² of A², A = Σ_t ‖x_t‖·‖g_t‖. A row is formed in single precision when it is added, one at a
+    time, and is then off by at most γ·A with γ = (T + 2)·2⁻²⁴; both are part of the bound.
     """
 
     def __init__(
@@ -123,7 +123,8 @@ class Streamed(Contribution):
         grams = torch.bmm(x, x.mT), torch.bmm(g, g.mT)
         of_x, of_g = (gram.diagonal(dim1=1, dim2=2).clamp_min(0).sqrt() for gram in grams)
         most = (of_x * of_g).sum(dim=1)
-        square = (grams[0] * grams[1]).sum(dim=(1, 2)).clamp_min(0) + most.square() * 2.0**-40
+        lost = (x.shape[-1] + g.shape[-1] + places**2 + 8) * 2.0**-52
+        square = (grams[0] * grams[1]).sum(dim=(1, 2)).clamp_min(0) + most.square() * lost
         bound = square.sqrt() + most * ((places + 2) * 2.0**-24 * 1.01)
         return bound.view(count, slots).to(self._inputs.dtype)
 

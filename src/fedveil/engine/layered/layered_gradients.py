@@ -43,12 +43,17 @@ class Layered:
         self._totals: dict[tuple[torch.Size, torch.dtype], Tensor] = {}
         self._forward = vmap(self._one, randomness="error")
         self._alone = WholeBatches(model, self.layout, objective, self.random)
-        self.kept_floats = self.layout.size  # numbers that are kept of one example's gradient, as last seen
+        self._kept: int | None = None
 
     @property
     def has_leaves(self) -> bool:
         """Whether any trained parameter sits in a leaf."""
         return len(self._arranged.by_example) < len(self.layout.names)
+
+    @property
+    def kept_floats(self) -> int:
+        """Numbers that are kept of one example's gradient, as seen when the path was tried."""
+        return self.layout.size if self._kept is None else self._kept
 
     @contextmanager
     def without_drawing(self) -> Iterator[None]:
@@ -110,7 +115,8 @@ class Layered:
                 return Sums(total, summed, None, torch.zeros(len(total), dtype=torch.int64, device=total.device))
         losses = self._differentiate(parameters, batch, None)
         found = self._step.contributions()
-        self.kept_floats = sum(each.floats() for contributions in found.values() for each in contributions)
+        if self._kept is None:
+            self._kept = sum(each.floats() for contributions in found.values() for each in contributions)
         norms = self._norms(found, losses)
         counted, rejected = self._counted(found, norms, losses, present)
         norms = torch.where(counted.unsqueeze(-1), norms, 0.0)

@@ -10,7 +10,8 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from fedveil.report.model.number_texts import duration_text
 from fedveil.report.terminal.live_reporter import LiveReporter
 
-_PARTS = 1000
+_PARTS, _FEWEST = 1000, 30
+"""A bar's parts, and how many must be done before it is guessed how long the others take."""
 
 
 class WorkProgress(LiveReporter):
@@ -36,7 +37,7 @@ class WorkProgress(LiveReporter):
             self._start_bar(title, _PARTS)
         done = round(_PARTS * min(share, 1.0))
         self._move_bar(completed=done)
-        if 0 < done < _PARTS:
+        if _FEWEST <= done < _PARTS:
             left = duration_text(self._time_for(done, _PARTS - done))
             self._say_sometimes(f"{title}: {share:.0%}; at most about {left} left")
 
