@@ -9,6 +9,7 @@ defer_while_importing()  # before anything large is imported
 # ruff: noqa: E402
 import os
 import sys
+import textwrap
 
 import click
 
@@ -17,6 +18,8 @@ from fedveil.cli.audit import audit_command
 from fedveil.cli.certify import certify_command, countersign_command, key_command, verify_command
 from fedveil.cli.compare import compare_command
 from fedveil.cli.data import data_group
+from fedveil.cli.demo import demo_command
+from fedveil.cli.doctor import completion_command, doctor_command
 from fedveil.cli.explain import explain_command
 from fedveil.cli.federation import federation_group
 from fedveil.cli.predict import predict_command
@@ -27,6 +30,7 @@ from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.cli.schema import schema_group
 from fedveil.cli.show import show_command
 from fedveil.cli.site import site_group
+from fedveil.cli.status import status_command
 from fedveil.cli.sweep import sweep_command
 from fedveil.core.errors import ArgumentError, FedveilError
 
@@ -38,6 +42,7 @@ def cli() -> None:
 
 
 for command in (
+    demo_command,
     run_command,
     resume_command,
     compare_command,
@@ -56,10 +61,13 @@ for command in (
     countersign_command,
     verify_command,
     methods_command,
+    doctor_command,
+    completion_command,
     data_group,
     schema_group,
     site_group,
     federation_group,
+    status_command,
 ):
     cli.add_command(command)
 
@@ -101,5 +109,11 @@ def _option_of(argument: str, commands: click.Group = cli) -> str:
 
 
 def _fail(message: str) -> None:
-    click.echo(f"fedveil: {' '.join(message.split())}", err=True)
+    """One line; on a terminal it is broken between words."""
+    line = f"fedveil: {' '.join(message.split())}"
+    if sys.stderr.isatty():
+        line = "\n".join(
+            textwrap.wrap(line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        )
+    click.echo(line, err=True)
     sys.exit(2)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
 
 from fedveil.cli.options import (
     choice,
@@ -70,25 +71,33 @@ def attack_command(
     as_json: bool,
 ) -> None:
     """Steal what a view shows of clients' training, and reconstruct their records from it."""
+    from fedveil.report.terminal.work_progress import WorkProgress
     from fedveil.studies.attack import attack
 
-    result = attack(
-        source,
-        parse_settings(settings),
-        view=view,
-        attack=name,
-        changes=parse_settings(changes),
-        victims=victims,
-        iterations=iterations,
-        seed=seed,
-        seeds=seeds,
-        looks=looks,
-        threshold=threshold,
-        out=out,
-        workers=workers,
-        keep=keep,
-        note=lambda line: click.echo(line, err=True),
-    ).to_dict()
+    with WorkProgress(Console(stderr=True)) as progress:
+        try:
+            result = attack(
+                source,
+                parse_settings(settings),
+                view=view,
+                attack=name,
+                changes=parse_settings(changes),
+                victims=victims,
+                iterations=iterations,
+                seed=seed,
+                seeds=seeds,
+                looks=looks,
+                threshold=threshold,
+                out=out,
+                workers=workers,
+                keep=keep,
+                note=progress.note,
+                progress=progress,
+                go_on=True,
+            ).to_dict()
+        except KeyboardInterrupt:
+            progress.note("stopped; victims that were finished are kept, and the same command goes on with the others")
+            raise
     if as_json:
         print_json(result)
     else:
@@ -96,6 +105,8 @@ def attack_command(
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
+    from fedveil.report.terminal.wrapped_lines import paragraphs
+
     facts = result["facts"]
     lines = [
         f"{result['method']} on {result['data']}, {result['view']} view: {result['victims']} victims,"
@@ -111,7 +122,8 @@ def _lines(result: dict[str, Any]) -> list[str]:
         f"iterations      {result['iterations']:.1f} (to success, or until it stopped; 20 updates each)",
         f"seconds         {result['seconds']:.1f}",
     ]
-    return lines + ([f"picture: {result['picture']}"] if "picture" in result else [])
+    lines += [f"picture: {result['picture']}"] if "picture" in result else []
+    return [*paragraphs(lines), "more: --victims N, --iterations N, --seeds N; see one: --out picture.png"]
 
 
 def _number(result: dict[str, Any], name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from rich.console import Console
 
 from fedveil.cli.options import (
     choice,
@@ -43,7 +44,7 @@ EXIT_CODES = {
     show_default=True,
     help="What is guessed.",
 )
-@click.option("--canaries", type=int, help="Default: 1000, or all clients where there are fewer.")
+@click.option("--canaries", type=int, help="Default: 1000 or all clients; down to 100 where clients make many steps.")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the lower bound.")
 @click.option("--seed", type=int, help="Of canaries, noise and guesses, to repeat an audit; default: none.")
 @workers_option
@@ -70,24 +71,35 @@ def audit_command(
     """
     from fedveil.report.model.audit_sentences import audit_sentences
     from fedveil.report.model.evidence_facts import AuditFacts
+    from fedveil.report.terminal.work_progress import WorkProgress
     from fedveil.report.terminal.wrapped_lines import wrapped
     from fedveil.studies.audit import audit
 
-    result = audit(
-        source,
-        parse_settings(settings),
-        rounds=rounds,
-        unit=unit,
-        view=view,
-        canaries=canaries,
-        confidence=confidence,
-        seed=seed,
-        workers=workers,
-        keep=keep,
-    ).to_dict()
+    with WorkProgress(Console(stderr=True)) as progress:
+        try:
+            result = audit(
+                source,
+                parse_settings(settings),
+                rounds=rounds,
+                unit=unit,
+                view=view,
+                canaries=canaries,
+                confidence=confidence,
+                seed=seed,
+                workers=workers,
+                keep=keep,
+                progress=progress,
+            ).to_dict()
+        except KeyboardInterrupt:
+            progress.note(
+                "stopped: canaries are guessed together at the end, so nothing is known yet; fewer of them"
+                " (--canaries 200) take less time and can notice less"
+            )
+            raise
     if as_json:
         print_json(result)
     else:
         for sentence in audit_sentences(AuditFacts.from_dict(result)):
             click.echo("\n".join(wrapped(sentence, hanging="  ")))
+        click.echo("more: --canaries N notice smaller faults; --rounds N, --view and --unit look elsewhere")
     context.exit(EXIT_CODES[Verdict(result["verdict"])])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -203,9 +204,23 @@ def read_settings(source: Source, overrides: Mapping[str, Any] | None = None) ->
         settings = set_dotted(settings, key, value)
     if "local.steps" in overrides and "local.epochs" not in overrides:
         settings = set_dotted(settings, "local.epochs", ABSENT)  # epochs would win over steps
+    model = settings.get("model")
+    if isinstance(model, Mapping) and callable(model.get("name")):
+        settings = {**settings, "model": {**model, "name": _name_of(model["name"])}}
     if "method" not in settings and not isinstance(source, Mapping | Spec):
         raise FedveilError(f'{source}: names no method; say which, as in method = "fed-cdp"')
     return settings
+
+
+def _name_of(factory: Any) -> str:
+    """`package.module:factory` of a class or function: by this name workers and a resumed run find it again."""
+    module, name = getattr(factory, "__module__", ""), getattr(factory, "__qualname__", "")
+    if not name.isidentifier() or getattr(sys.modules.get(module), name, None) is not factory:
+        raise FedveilError(
+            f"model.name: {name or factory!r} can't be found again by its name, which workers and a resumed run must;"
+            " define it at the top of a module, as my_networks.py, and give my_networks.MyNetwork"
+        )
+    return f"{module}:{name}"
 
 
 def _read(source: object) -> dict[str, Any]:

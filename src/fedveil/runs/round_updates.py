@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -79,11 +80,11 @@ def round_log(kind: str) -> Iterator[RoundLog]:
         yield RoundLog(write)
 
 
-Write = Callable[[RoundUpdate, dict[str, float]], None]
+_Write = Callable[[RoundUpdate, dict[str, float]], None]
 
 
 @contextmanager
-def _csv() -> Iterator[Write]:
+def _csv() -> Iterator[_Write]:
     """`rounds.csv` in the run's directory, a line for each round; a resumed run appends."""
     columns: list[str] = []
 
@@ -108,7 +109,7 @@ def _heading(path: Path) -> list[str]:
 
 
 @contextmanager
-def _tensorboard() -> Iterator[Write]:
+def _tensorboard() -> Iterator[_Write]:
     """Events in `tensorboard/` of the run's directory."""
     writers = _installed("torch.utils.tensorboard", "tensorboard")
     opened: list[Any] = []
@@ -128,23 +129,29 @@ def _tensorboard() -> Iterator[Write]:
 
 
 @contextmanager
-def _mlflow() -> Iterator[Write]:
-    """A run of MLflow with the name of the run's directory, where MLFLOW_TRACKING_URI says or in its default place."""
+def _mlflow() -> Iterator[_Write]:
+    """A run of MLflow with the name of the run's directory, where MLFLOW_TRACKING_URI says, else in ./mlruns."""
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # folders need no database, and are asked for here
     mlflow = _installed("mlflow", "mlflow")
-    begun = False
+    if "MLFLOW_TRACKING_URI" not in os.environ:
+        mlflow.set_tracking_uri(Path("mlruns").resolve().as_uri())
+    try:
+        mlflow.start_run()
+    except Exception as error:  # of its servers and databases
+        raise ArgumentError("log", f"mlflow can't begin a run: {' '.join(str(error).split())}") from None
+    named = False
 
     def write(update: RoundUpdate, figures: dict[str, float]) -> None:
-        nonlocal begun
-        if not begun:
-            mlflow.start_run(run_name=update.run.name)
-            begun = True
+        nonlocal named
+        if not named:
+            mlflow.set_tag("mlflow.runName", update.run.name)
+            named = True
         mlflow.log_metrics(dict(_drawable(figures)), step=update.round)
 
     try:
         yield write
     finally:
-        if begun:
-            mlflow.end_run()
+        mlflow.end_run()
 
 
 def _drawable(figures: Mapping[str, float]) -> Iterator[tuple[str, float]]:

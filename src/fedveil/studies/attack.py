@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from fedveil.attacks.inversion.metrics import (
     scores,
     summarise_scores,
 )
+from fedveil.attacks.inversion.minimise import UPDATES
 from fedveil.attacks.inversion.victims import AttackScene, Stolen, Truth, choose_victims, steal
 from fedveil.config.attack_settings import INVERSIONS
 from fedveil.config.merge import ABSENT, merge, set_dotted
@@ -32,6 +34,7 @@ from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import CLIENTS_WORK, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.known_sets import known_set
+from fedveil.data.sources import sha256_of
 from fedveil.engine.batched import Engine
 from fedveil.engine.client import Broadcast
 from fedveil.engine.server_state import ServerState
@@ -42,7 +45,8 @@ from fedveil.runs.files import run_of
 from fedveil.runs.outlook import resolve_for
 from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runtimes.local import count_workers, one_thread
-from fedveil.studies.attack_progress import AttackProgress
+from fedveil.studies.attack_progress import AttackProgress, Progress, nobody_watches
+from fedveil.studies.unfinished_attacks import unfinished_attack
 
 STRONGEST = "strongest"
 TABULAR_NETWORK = {"name": "mlp", "options": {"hidden": [64, 32], "activation": "sigmoid"}}
@@ -68,6 +72,12 @@ class AttackResult:
     facts: dict[str, Any]
     seconds: float
     picture: Path | None = None
+    tiles: tuple[pictures.Tile, ...] = field(default=(), repr=False, compare=False)  # of the first victims
+
+    @property
+    def succeeded(self) -> int:
+        """Attacks that ended below the threshold, over all seeds."""
+        return sum(score.success for scored in self.scored for score in scored)
 
     @property
     def summary(self) -> AttackSummary:
@@ -114,8 +124,10 @@ def attack(
     workers: int | None = None,
     dataset: Dataset | None = None,
     note: Note = lambda line: None,
+    progress: Progress = nobody_watches,
     keep: bool = True,
     unfinished: Path | None = None,
+    go_on: bool = False,
 ) -> AttackResult:
     """Reconstruct the records of `victims` clients from what `view` shows of their first local iteration.
 
@@ -124,6 +136,7 @@ def attack(
     `changes` are dotted keys of the attack itself (`seed`, `distance`, `optimiser.history` …). The result of attacking
     a run is kept in its directory, for its report, with the first victims' records as pictures, unless `keep` is false.
     A directory for what is `unfinished` lets the same call go on after an interruption; it is the caller's to remove.
+    With `go_on` there is one in the user's cache, as long as the attack is not finished.
     """
     begun = time.perf_counter()
     numbers = {"victims": victims, "iterations": iterations, "seed": seed, "seeds": seeds, "looks": looks}
@@ -143,16 +156,20 @@ def attack(
     for line in _bare(stolen):
         note(line)
     tries: dict[str, list[_Try]] = {}
-    for name, composition in candidates.items():
-        note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
-        for repeat in range(seeds):
-            draws = _generator(seed * 1_000_003 + repeat)
-            successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
-            title = name if seeds == 1 else f"{name}-{repeat + 1}"
-            progress = AttackProgress(title, note, successes, film, unfinished)
-            tries.setdefault(name, []).append(_attempt(composition, stolen, truth, iterations, draws, progress, cores))
-        summary = summarise_scores([score for one in tries[name] for score in one.scored])
-        note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
+    with _place(unfinished, go_on, prepared, state, stolen, candidates, (iterations, seed, seeds, threshold)) as place:
+        for name, composition in candidates.items():
+            note(f"{name}: attacking {victims} victims with {stolen.facts.records} records each")
+            for repeat in range(seeds):
+                draws = _generator(seed * 1_000_003 + repeat)
+                successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
+                title = name if seeds == 1 else f"{name}-{repeat + 1}"
+                most = len(clients) * iterations * UPDATES
+                watching = AttackProgress(title, note, successes, film, place, progress, most)
+                tries.setdefault(name, []).append(
+                    _attempt(composition, stolen, truth, iterations, draws, watching, cores)
+                )
+            summary = summarise_scores([score for one in tries[name] for score in one.scored])
+            note(f"{name}: success {summary.success_rate:.0%}, RMSE {summary.means['rmse']:.4f}")
     summaries = {name: summarise_scores([s for one in made for s in one.scored]) for name, made in tries.items()}
     best = max(summaries, key=lambda name: summaries[name].strength)
     result = AttackResult(
@@ -169,6 +186,7 @@ def attack(
         facts=_facts(stolen, state),
         seconds=time.perf_counter() - begun,
         picture=Path(out) if out is not None else None,
+        tiles=tuple(pictures.tiles(truth, tries[best][0].found, tries[best][0].scored)),
     )
     if result.picture is not None:
         for name, made in tries.items():  # the strongest under the name that was asked for, the others beside it
@@ -177,9 +195,33 @@ def attack(
             pictures.draw_reconstructions(path, title, truth, made[0].found, made[0].scored, made[0].film)
     run = run_of(source)
     if run is not None and keep:
-        shown = pictures.tiles(truth, tries[best][0].found, tries[best][0].scored)
-        note(f"kept in {keep_attack(run, result.to_dict(), shown)}")
+        note(f"kept in {keep_attack(run, result.to_dict(), list(result.tiles))}")
     return result
+
+
+def _place(
+    given: Path | None,
+    go_on: bool,
+    prepared: Prepared,
+    state: ServerState,
+    stolen: Stolen,
+    candidates: Mapping[str, Inversion],
+    numbers: Sequence[float],
+) -> AbstractContextManager[Path | None]:
+    """Where finished groups are kept: where the caller says, or a place that belongs to this very attack."""
+    if given is not None or not go_on:
+        return nullcontext(given)
+    seen = [tensor.numpy().tobytes() for tensor in (state.parameters, stolen.tensors)]
+    return unfinished_attack(
+        {
+            "spec": prepared.spec.to_toml(),
+            "records": prepared.dataset.fingerprint,
+            "seen": [sha256_of(content) for content in seen],
+            "view": stolen.view,
+            "attacks": {name: INVERSIONS.unstructure(one) for name, one in candidates.items()},
+            "numbers": list(numbers),
+        }
+    )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,14 @@ from fedveil.core.digested_tensors import digested, read_digested
 from fedveil.core.errors import FedveilError
 from fedveil.report.model.number_texts import duration_text
 
+Progress = Callable[[str, float], None]
+"""Told what is being done, and which share of it."""
+
+
+def nobody_watches(title: str, share: float) -> None:
+    """The progress that nobody is told of."""
+
+
 EVERY_SECONDS = 10.0
 """At most one line of progress is printed in this time."""
 
@@ -35,6 +43,9 @@ class AttackProgress:
     successes: Successes
     film: Film
     directory: Path | None = None
+    shown: Progress = nobody_watches
+    most: int = 0  # updates of all victims together, if none succeeds before
+    _reached: dict[int, int] = field(default_factory=dict)
     _spoke: float = field(default_factory=lambda: time.monotonic())
     _begun: dict[str, float] = field(default_factory=dict)  # when a try began, here
     _here: Counter[str] = field(default_factory=Counter)  # victims of a try that were attacked here
@@ -43,6 +54,9 @@ class AttackProgress:
     def __call__(self, members: Tensor, updates: Tensor, inputs: Tensor) -> None:
         self.successes(members, updates, inputs)
         self.film(members, updates, inputs)
+        if self.most:
+            self._reached.update(zip(members.tolist(), updates.tolist(), strict=True))
+            self.shown(self.title, sum(self._reached.values()) / self.most)
 
     def found(self, group: Group) -> Minima | None:
         self._begun.setdefault(group.name, time.monotonic())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,13 +31,16 @@ from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepared_for
 from fedveil.runtimes.local import on_this_machine
+from fedveil.studies.attack_progress import Progress, nobody_watches
 from fedveil.studies.audit_checks import all_checks, samples_of
 from fedveil.studies.audit_pair import TrialPair
+from fedveil.studies.audit_progress import watched_runtime
 from fedveil.studies.audit_result import Audit
 from fedveil.studies.audit_training import Trial
 
-CANARIES = 1000
-"""Canaries of an audit that does not say how many, or all clients where there are fewer."""
+CANARIES, FEWEST_CANARIES, LOCAL_STEPS = 1000, 100, 30_000
+"""Canaries of an audit that does not say how many: the first number, or all clients where there are fewer; less, down
+to the second, where clients would make more local steps than the third, so that it ends while one watches."""
 
 AUDIT_ROUNDS = 2
 """Rounds of an audit that does not say how many: noise that is used again shows from the second on."""
@@ -60,6 +63,7 @@ def audit(
     dataset: Dataset | None = None,
     keep: bool = True,
     runtime: MakeRuntime | None = None,
+    progress: Progress = nobody_watches,
 ) -> Audit:
     """Run the first `rounds` rounds (two) of a spec with canaries, and bound ε from below by what the view lets guess.
 
@@ -81,7 +85,7 @@ def audit(
         if value not in tuple(choices):
             raise ArgumentError(name, f"must be {' or '.join(choices)}, not {value!r}")
     unit, view = Unit(unit), View(view)
-    make_runtime = runtime or on_this_machine(workers)
+    make_runtime = watched_runtime(runtime or on_this_machine(workers), progress)
     check_confidence(confidence)
     settings = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
     run = run_of(source, overrides)
@@ -98,18 +102,22 @@ def audit(
     prepared = _setting(prepared, unit, view, rounds)
     generator = prepared.streams.generator(Purpose.AUDIT)
     replaced = plan(prepared.context, rounds).of(unit, view).relation is Relation.REPLACE_ONE
-    clients = _canary_clients(prepared, view, replaced, canaries, generator)
+    clients = _canary_clients(prepared, view, rounds, replaced, canaries, generator)
     coins = generator.random(len(clients)) < 0.5
     trial = Trial.of(prepared, unit, view, rounds, clients, replaced, generator)
-    result = _audited(trial, coins, make_runtime, confidence)
+    only = _at_work(trial) if canaries is None and not trial.real else None
+    result = _audited(trial, coins, make_runtime, confidence, only)
     if run is not None and keep:
         keep_audit(run, result.to_dict())
     return result
 
 
-def _audited(trial: Trial, coins: Coins, make_runtime: MakeRuntime, confidence: float) -> Audit:
+def _audited(
+    trial: Trial, coins: Coins, make_runtime: MakeRuntime, confidence: float, only: Sequence[int] | None = None
+) -> Audit:
+    """`only` some clients take part, where those without canaries are many and show nothing that these do not."""
     prepared, method, unit, view = trial.prepared, trial.method, trial.unit, trial.view
-    pair = TrialPair.of(trial, coins, make_runtime, samples_of(trial, coins))
+    pair = TrialPair.of(trial, coins, make_runtime, samples_of(trial, coins, among=only), only)
     watcher, independent = pair.first.watcher, _independent(method, view, trial.rounds)
     shown = evidence(
         watcher.scores,
@@ -166,14 +174,23 @@ def _setting(prepared: Prepared, unit: Unit, view: View, rounds: int) -> Prepare
     return prepared.with_spec(replace(spec, method=method, privacy=replace(spec.privacy, epsilon=None)))
 
 
+def _at_work(trial: Trial) -> list[int]:
+    """Who trains where clients do not depend on one another: those with canaries, and a tenth as many without."""
+    others = sorted(set(range(trial.prepared.sites.population.clients)).difference(trial.clients))
+    return sorted([*trial.clients, *others[: max(len(trial.clients) // 10, 1)]])
+
+
 def _canary_clients(
-    prepared: Prepared, view: View, replaced: bool, canaries: int | None, generator: np.random.Generator
+    prepared: Prepared, view: View, rounds: int, replaced: bool, canaries: int | None, generator: np.random.Generator
 ) -> tuple[int, ...]:
     """Who has a canary; where even a canary that is out contributes something, some clients are left without."""
     clients = prepared.sites.population.clients
     if canaries is None:
         empty = clients // 10 if replaced and view is not View.RELEASED else 0
         canaries = min(CANARIES, clients - empty)
+        if view is not View.RELEASED:
+            steps = rounds * prepared.spec.method.local_steps(max(prepared.sites.population.records))
+            canaries = min(canaries, max(FEWEST_CANARIES, LOCAL_STEPS // steps))
     check_canaries(canaries, clients, prepared.layout.size if view is View.RELEASED else None)
     return tuple(sorted(int(client) for client in generator.choice(clients, size=canaries, replace=False)))
 

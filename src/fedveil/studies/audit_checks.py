@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -49,13 +49,13 @@ ROUNDING_OF_UPDATES = 1e-6
 """Single precision may move an update by this share of its length and the model's."""
 
 
-def samples_of(trial: Trial, coins: Coins, most: int = MOST_NOISES) -> Samples:
-    """Of clients that hold nothing, alike in number of records: who is looked at, and where."""
+def samples_of(trial: Trial, coins: Coins, most: int = MOST_NOISES, *, among: Sequence[int] | None = None) -> Samples:
+    """Of clients that hold nothing, alike in number of records: who is looked at, and where. Only those `among`."""
     if trial.real:
         return Samples()
     sizes, planted = trial.prepared.sites.sizes, dict(zip(trial.clients, coins, strict=True))
     full = [client for client, coin in planted.items() if coin or trial.replaced]
-    empty = sorted(set(range(len(sizes))).difference(full))
+    empty = sorted(set(range(len(sizes)) if among is None else among).difference(full))
     usual = max(set(sizes), key=sizes.count)
     alike = [client for client in empty if sizes[client] == usual][: max(most // trial.rounds, 1)]
     return Samples(frozenset(alike), spread_coordinates(trial.prepared.layout.group_slices, MOST_COORDINATES))

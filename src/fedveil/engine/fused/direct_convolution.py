@@ -95,7 +95,7 @@ class DirectConvolution(Layer):
     def _outputs(self, shelf: Shelf) -> Tensor:
         return shelf.buffer("outputs", shelf.slots, *self.geometry.output, self.geometry.filters)
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         geometry = self.geometry
         image = geometry.channels * geometry.size[0] * geometry.size[1]
         gradient = geometry.filters * (geometry.taps + (self.bias is not None))

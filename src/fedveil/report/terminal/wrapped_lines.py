@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-WIDTH = 80
+COLUMNS = 80
 
 _JOINING = "=≤≥×"
 """ε = 0.82, record × server: what is read in one go stands on one line."""
@@ -13,7 +13,7 @@ _JOINING = "=≤≥×"
 _JOINT = "\x1f"
 
 
-def wrapped(text: str, first: str = "", hanging: str = "", width: int = WIDTH) -> list[str]:
+def wrapped(text: str, first: str = "", hanging: str = "", width: int = COLUMNS) -> list[str]:
     """The lines of one paragraph; the first begins with `first`, the others with `hanging`."""
     for sign in _JOINING:
         text = text.replace(f" {sign} ", f"{_JOINT}{sign}{_JOINT}")
@@ -28,7 +28,7 @@ def wrapped(text: str, first: str = "", hanging: str = "", width: int = WIDTH) -
     return [line.replace(_JOINT, " ") for line in kept] or [first.rstrip()]
 
 
-def paragraphs(lines: Iterable[str], width: int = WIDTH) -> list[str]:
+def paragraphs(lines: Iterable[str], width: int = COLUMNS) -> list[str]:
     """Every line that is too long broken between words; what follows stands under where the line began, and a bit."""
     made: list[str] = []
     for line in lines:
