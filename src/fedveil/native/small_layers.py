@@ -28,6 +28,7 @@ MOST_TAPS = 1 << 16
 SPARE = 128
 """Floats behind an image, as in the C file."""
 
+
 @dataclass(frozen=True)
 class ConvolutionShape:
     """The sizes of a call: K clients with their own parameters `[K, size]` and B examples (`slots`) each.
