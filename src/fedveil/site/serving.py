@@ -39,7 +39,7 @@ from fedveil.runtimes.messages import (
 )
 from fedveil.site.home import SiteHome
 from fedveil.site.outbox import Outbox, answer_digest
-from fedveil.site.questions import Measuring, Training
+from fedveil.site.questions import MeasuringQuestion, TrainingQuestion
 from fedveil.site.refusals import RefusalKind, Refused
 from fedveil.site.site_work import PlannedWork
 from fedveil.site.spending import Spending, check_room
@@ -119,9 +119,11 @@ class SiteServer:
             return self._joined(work)
         if kind == "train":
             broadcast = work.check_question(message.header.get("round"), message.header.get("bound"), message.tensors)
-            return self._given(Training(work, broadcast))
+            return self._given(TrainingQuestion(work, broadcast))
         if kind == "evaluate":
-            return self._given(Measuring(work, *work.check_evaluation(message.header.get("round"), message.tensors)))
+            return self._given(
+                MeasuringQuestion(work, *work.check_evaluation(message.header.get("round"), message.tensors))
+            )
         text = "this version is asked to join, to train or to evaluate, and nothing else"
         raise Refused(RefusalKind.WRONG_QUESTION, text)
 
@@ -144,7 +146,7 @@ class SiteServer:
 
     # One question
 
-    def _given(self, asked: Training | Measuring) -> bytes:
+    def _given(self, asked: TrainingQuestion | MeasuringQuestion) -> bytes:
         work = asked.work
         paid = self.ledger.latest(asked.name)
         kept = None if paid is None else self._outbox.get(paid)
@@ -168,7 +170,7 @@ class SiteServer:
         self._before(AnswerStep.SEND)
         return kept
 
-    def _check_room(self, asked: Training | Measuring) -> None:
+    def _check_room(self, asked: TrainingQuestion | MeasuringQuestion) -> None:
         """Whether the plan has one more such answer, and the policy room for it: under this plan, and for ever."""
         plan = asked.work.plan.hash
         alike = [paid for paid in self.ledger.paid if paid.plan == plan and is_count(paid.declared) == asked.counts]
