@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 install: $(STAMP)
 
 # pip compiles on one core, the tests of the dependencies too, which takes half of the time; here all cores do the rest.
-$(STAMP): pyproject.toml constraints.txt setup.py src/fedveil/native/kernels.c
+$(STAMP): pyproject.toml constraints.txt setup.py src/fedveil/native/kernels.c src/fedveil/native/layer_kernels.c
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
@@ -35,15 +35,23 @@ docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "open site/index.html; with its search: $(BIN)/mkdocs serve"
 
+# About 25 minutes on two idle cores; `make bench BENCH=--quick` takes about 5. Each line can be run by itself.
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
-	$(BIN)/python benchmarks/noise.py
-	$(BIN)/python benchmarks/steps.py
+	$(BIN)/python benchmarks/steps.py $(BENCH)
+	test ! -e benchmarks/networks.py || $(BIN)/python benchmarks/networks.py $(if $(BENCH),--repeats 2)
+	$(BIN)/python benchmarks/simulators.py $(BENCH)
+ifndef BENCH
 	$(BIN)/python benchmarks/rows.py
+	$(BIN)/python benchmarks/noise.py
 	$(BIN)/fedveil data fetch mnist
 	$(BIN)/python benchmarks/attacks.py
 	$(BIN)/python benchmarks/presets.py
 	$(BIN)/python benchmarks/accounting.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/memory.py
+endif
+	$(BIN)/python benchmarks/page.py
 
 clean:
 	rm -rf .venv build dist site src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

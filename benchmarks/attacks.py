@@ -31,9 +31,9 @@ from fedveil.attacks.inversion.lbfgs import Lbfgs
 from fedveil.attacks.inversion.minimise import UPDATES
 from fedveil.attacks.inversion.seeds import Patterned
 from fedveil.attacks.inversion.victims import Stolen, Truth, choose_victims, steal
+from fedveil.core.cores import usable_cores
 from fedveil.core.types import View
 from fedveil.engine.client import Broadcast
-from fedveil.runtimes.local import usable_cores
 from fedveil.studies.attack import opened, scene_of
 
 HERE = Path(__file__).parent

@@ -222,7 +222,11 @@ def page() -> str:
     commands = []
     for task in TASKS:
         runs = [done[key] for seed in range(1, task.seeds + 1) if (key := key_of(task, task.settings, seed)) in done]
+        unit = "record × server" if task.door == "private-records" else "client × released"
         if not runs:
+            asked = f"{task.settings['privacy.epsilon']:g}, {task.settings.get('privacy.delta', 1e-5):g}"
+            lines.append(f"| {task.name} | {unit} | {asked} (asked for) | not made yet | | {task.beside} | 0 | |")
+            commands.append(task.words)
             continue
         figures = [run["figures"][task.metric] for run in runs]
         free = ""
@@ -230,7 +234,6 @@ def page() -> str:
             bare = without_noise(task)
             others = [done[key] for seed in range(1, task.seeds + 1) if (key := key_of(task, bare, seed)) in done]
             free = cell([run["figures"][task.metric] for run in others], task.seeds) if others else ""
-        unit = "record × server" if task.door == "private-records" else "client × released"
         epsilon = rounded_up(max(run["epsilon"] for run in runs))
         seconds = statistics.fmean(run["seconds"] for run in runs)
         lines.append(

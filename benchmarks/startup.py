@@ -70,18 +70,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("other", nargs="?", help="the `fedveil` of another installation")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", nargs="*", help="these commands alone")
+    parser.add_argument("--only", nargs="*", choices=(*COMMANDS, "verify"), help="these commands alone")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "startup.json")
     given = parser.parse_args()
     programs = {"here": str(Path(sys.executable).with_name("fedveil"))}
     if given.other:
         programs["other"] = given.other
-    found: dict[str, Any] = {"machine": f"{os.cpu_count()} cores ({platform.machine()})", "seconds": {}}
+    about = {"machine": f"{os.cpu_count()} cores ({platform.machine()})", "load": round(os.getloadavg()[0], 1)}
+    found: dict[str, Any] = {**about, "repeats": given.repeats, "seconds": {}}
     with tempfile.TemporaryDirectory() as folder:
-        lines = {**COMMANDS, "verify": certificate(programs["here"], Path(folder))}
-        for name, arguments in lines.items():
-            if given.only and name not in given.only:
-                continue
+        for name in given.only or (*COMMANDS, "verify"):
+            arguments = COMMANDS.get(name) or certificate(programs["here"], Path(folder))
             found["seconds"][name] = measured(programs, arguments, given.repeats)
             parts = [
                 f"{who} {times['processor']['median']:.2f} s of a core, {times['wall']['median']:.2f} s"

@@ -1,7 +1,7 @@
 """µs per local step per client: this engine against its peers, in one run on one machine.
 
-`make bench` runs it. Everything that is compared is interleaved and repeated; medians are reported and the ratios
-are what counts. Results go to benchmarks/results/steps.json.
+`make bench` runs it. Everything that is compared takes turns; a ratio is taken in every turn, and its median and range
+over the turns are what counts. Results go to benchmarks/results/steps.json, and `page.py` makes the page of them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any
 import psutil
 import torch
 
+from fedveil.core.cores import usable_cores
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Taps
 from fedveil.engine.client import Broadcast
 from fedveil.mechanisms.noise import NoiseSource
-from fedveil.runtimes.local import LocalRuntime, usable_cores
+from fedveil.native.small_layers import LANES
+from fedveil.runtimes.local import LocalRuntime
 from workloads import WORKLOADS, Workload
 
 HERE = Path(__file__).parent
@@ -43,11 +45,9 @@ def ours(runtime: LocalRuntime, workload: Workload, clients: int, steps: int) ->
     return (time.perf_counter() - begun) / (clients * steps) * 1e6
 
 
-def peer(
-    name: str, workload: str, *, private: bool, processes: int, threads: int | None, clients: int, steps: int
-) -> float:
+def peer(workload: str, *, private: bool, processes: int, threads: int | None, clients: int, steps: int) -> float:
     """µs per step per client of `processes` peers side by side, each with its own clients."""
-    command = [sys.executable, str(HERE / "peers.py"), name, workload, "--clients", str(clients), "--steps", str(steps)]
+    command = [sys.executable, str(HERE / "peers.py"), workload, "--clients", str(clients), "--steps", str(steps)]
     command += ["--private"] if private else []
     command += ["--threads", str(threads)] if threads else []
     environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
@@ -80,50 +80,69 @@ def noise_share(workload: Workload, step: float) -> float:
     return best * 1e6 / CORES / step
 
 
-def compare(name: str, repeats: int, clients: int, steps: int) -> dict[str, Any]:
-    """One workload: every arrangement once per repeat, in turn."""
+PRIVATE, PLAIN = "fedveil fed-cdp", "fedveil non-private"
+OPACUS, OPACUS_THREADS = "opacus, one process per core", "opacus, default threads"
+NAIVE = "torch loop non-private, one process per core"
+
+RATIOS = {
+    "fed-cdp over opacus": (OPACUS, PRIVATE),
+    "fed-cdp over opacus, default threads": (OPACUS_THREADS, PRIVATE),
+    "plain over a torch loop": (NAIVE, PLAIN),
+    "private over plain": (PRIVATE, PLAIN),
+}
+"""The first one's time over the second one's."""
+
+
+def spread(values: list[float], digits: int = 2) -> dict[str, float]:
+    """Median, least and most."""
+    return {
+        name: round(number, digits)
+        for name, number in zip(
+            ("median", "least", "most"), (statistics.median(values), min(values), max(values)), strict=True
+        )
+    }
+
+
+def of_turns(samples: dict[str, list[float]]) -> dict[str, Any]:
+    """What is reported of times that took turns: medians, and ratios with their spread over the turns."""
+    return {
+        "microseconds": {label: spread(values, 1) for label, values in samples.items()},
+        "ratios": {
+            name: spread([one / other for one, other in zip(samples[first], samples[second], strict=True)])
+            for name, (first, second) in RATIOS.items()
+            if first in samples and second in samples
+        },
+        "samples": {label: [round(value, 1) for value in values] for label, values in samples.items()},
+    }
+
+
+def compare(name: str, turns: int, clients: int, steps: int) -> dict[str, Any]:
+    """One workload: every arrangement once per turn."""
     workload = WORKLOADS[name]
     wide = name == "mnist-wide"
-    clients = clients // 5 if wide else clients
-    peer_clients, peer_steps = (2, 20) if wide else (4, 50)
+    clients, steps = (clients // 5, steps // 2) if wide else (clients, steps)
+    size = {"clients": 2, "steps": 20} if wide else {"clients": 4, "steps": 50}
     with (
         LocalRuntime(workload.job(private=True, population=clients, cohort=clients, steps=steps), CORES) as private,
         LocalRuntime(workload.job(private=False, population=clients, cohort=clients, steps=steps), CORES) as open_,
     ):
-        size = {"clients": peer_clients, "steps": peer_steps}
         arrangements: dict[str, Callable[[], float]] = {
-            "fedveil fed-cdp": lambda: ours(private, workload, clients, steps),
-            "fedveil non-private": lambda: ours(open_, workload, clients, steps),
-            "opacus, default threads": lambda: peer("opacus", name, private=True, processes=1, threads=None, **size),
-            "opacus, one process per core": lambda: peer(
-                "opacus", name, private=True, processes=CORES, threads=1, **size
-            ),
-            "torch loop non-private, one process per core": lambda: peer(
-                "opacus", name, private=False, processes=CORES, threads=1, **size
-            ),
-            "torch.func loop fed-cdp, one process per core": lambda: peer(
-                "func", name, private=True, processes=CORES, threads=1, **size
-            ),
-            "torch.func loop non-private, one process per core": lambda: peer(
-                "func", name, private=False, processes=CORES, threads=1, **size
-            ),
+            PRIVATE: lambda: ours(private, workload, clients, steps),
+            PLAIN: lambda: ours(open_, workload, clients, steps),
+            OPACUS: lambda: peer(name, private=True, processes=CORES, threads=1, **size),
+            NAIVE: lambda: peer(name, private=False, processes=CORES, threads=1, **size),
+            OPACUS_THREADS: lambda: peer(name, private=True, processes=1, threads=None, **size),
         }
-        ours(private, workload, clients, min(steps, 10))
-        ours(open_, workload, clients, min(steps, 10))
+        for label in (PRIVATE, PLAIN):
+            arrangements[label]()  # memory is laid out
         samples: dict[str, list[float]] = {label: [] for label in arrangements}
-        for _ in range(repeats):
+        for _ in range(turns):
             for label, measure in arrangements.items():
                 samples[label].append(measure())
-    medians = {label: statistics.median(values) for label, values in samples.items()}
-    cdp = medians["fedveil fed-cdp"]
+    cdp = statistics.median(samples[PRIVATE])
     return {
         "title": workload.title,
-        "microseconds": {label: round(value, 1) for label, value in medians.items()},
-        "samples": {label: [round(value, 1) for value in values] for label, values in samples.items()},
-        "opacus_default_ratio": round(medians["opacus, default threads"] / cdp, 2),
-        "opacus_best_ratio": round(medians["opacus, one process per core"] / cdp, 2),
-        "torch_func_ratio": round(medians["torch.func loop fed-cdp, one process per core"] / cdp, 2),
-        "private_over_plain": round(cdp / medians["fedveil non-private"], 2),
+        **of_turns(samples),
         "noise_share": round(noise_share(workload, cdp), 3),
         "flops": workload.flops(),
     }
@@ -178,35 +197,40 @@ def _resident(pid: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--no-scaling", action="store_true", help="without scaling and memory")
+    parser.add_argument("--quick", action="store_true", help="fewer clients and turns, without scaling and memory")
     parser.add_argument("--out", type=Path, default=HERE / "results/steps.json")
     asked = parser.parse_args()
+    turns, clients, steps = (2, 20, 40) if asked.quick else (asked.turns, asked.clients, asked.steps)
     peak = peak_gflops()
     results: dict[str, Any] = {}
     for name in asked.workloads.split(","):
-        results[name] = compare(name, asked.repeats, asked.clients, asked.steps)
-        results[name]["share_of_peak"] = round(
-            results[name]["flops"] / results[name]["microseconds"]["fedveil fed-cdp"] / 1e3 / peak, 3
-        )
-        print(f"\n{results[name]['title']}")
-        for label, value in results[name]["microseconds"].items():
-            print(f"  {label:52} {value:10.1f} µs")
-        for key in ("opacus_default_ratio", "opacus_best_ratio", "torch_func_ratio", "private_over_plain"):
-            print(f"  {key:52} {results[name][key]:10.2f} ×")
+        results[name] = result = compare(name, turns, clients, steps)
+        time_of_step = result["microseconds"][PRIVATE]["median"]
+        result["share_of_peak"] = round(result["flops"] / time_of_step / 1e3 / peak, 3)
+        print(f"\n{result['title']}")
+        for label, value in result["microseconds"].items():
+            print(f"  {label:52} {value['median']:10.1f} µs ({value['least']} to {value['most']})")
+        for label, value in result["ratios"].items():
+            print(f"  {label:52} {value['median']:10.2f} × ({value['least']} to {value['most']})")
         for key in ("noise_share", "share_of_peak"):
-            print(f"  {key:52} {results[name][key]:10.1%}")
-    about = {
+            print(f"  {key:52} {result[key]:10.1%}")
+    machine = {
         "peak_gflops": round(peak, 1),
         "cores": CORES,
+        "vectors": LANES[0] if LANES else 0,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-    report = {"about": about, "workloads": results, "scaling": scaling(asked.repeats), "memory": memory()}
-    print(f"\nscaling {report['scaling']}\nmemory {report['memory']}")
+    report = {"about": machine, "turns": turns, "workloads": results}
+    if not (asked.quick or asked.no_scaling):
+        report |= {"scaling": scaling(turns), "memory": memory()}
+        print(f"\nscaling {report['scaling']}\nmemory {report['memory']}")
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(report, indent=2) + "\n")
+    asked.out.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"written to {asked.out}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from federation_scene import SCHEMA, write_table
+from page_facts import Page
 
 from fedveil.cli import cli, transports
 from fedveil.core.errors import FedveilError
@@ -75,7 +77,7 @@ def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> N
     assert shown.exit_code == 0, shown.output
     for part in (
         "sites: north (60 records), south (60 records)",
-        "what it costs this site, counting on nobody else (δ = 0.001)",
+        "what it costs this site, counting on nobody else at δ = 0.001",
         "record × server",
         "The server and its operator see each client's update as it arrives",
         "of at most 1 (δ = 0.001)",
@@ -94,8 +96,61 @@ def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> N
     mine = json.loads(call("site", "status", "--home", "north", "--json").stdout)
     assert (mine["plans"][0]["answered"], mine["plans"][0]["charged"]) == (3, 3)
     assert mine["plans"][0]["spent"] == pytest.approx(status["sites"][0]["spent"], rel=1e-6)
-    assert "0 missed" in call("federation", "status").output
-    assert "answers sent" in call("site", "status", "--home", "north").output
+    both = call("federation", "status").output, call("site", "status", "--home", "north").output
+    assert "Rounds published                     3 of 3" in both[0]
+    assert "Answers paid for, sent" in both[1]
+    assert max(len(line) for text in both for line in text.splitlines()) <= 80
+    assert call("status").output.splitlines()[:5] == both[0].splitlines()[:5]
+    assert call("status", "north").output == both[1]
+    page = call("report", "federation", "--out", "federation.html")
+    assert page.exit_code == 0, page.output
+    text = Page(Path("federation.html").read_text(encoding="utf-8")).text
+    assert "The federation" in text
+    assert mine["plans"][0]["hash"] in text
+    released = call("report", "federation", "--for-release", "--out", "released.html")
+    assert released.exit_code == 0, released.output
+    assert "Who answered" not in Path("released.html").read_text(encoding="utf-8")
+    own = call("report", "north", "--out", "north.html")
+    assert "north: 3 answers sent, plans agreed to: 1" in own.output
+    key = json.loads(Path("north/registration.json").read_text())["key"]
+    checked = call("site", "check", "north.receipts.json", "--key", key)
+    assert "signed with the key that you gave" in checked.output
+    assert "3 answers sent, 3 paid for" in checked.output
+
+
+def test_status_and_report_say_which_directory_they_need(folder: Path, tmp_path: Path) -> None:
+    assert "neither a site's directory nor a coordinator's" in call("status", str(tmp_path)).output
+    assert "one directory" in call("report", "north", "south").output
+    assert "leave these options out" in call("report", "north", "--for-release").output
+    assert "leave --watch out" in call("status", "north", "--watch", "--json").output
+    assert "can't be written" in str(call("status", "north", "--page", "no/such/page.html").exception)
+    shutil.copytree("north", "fedveil-site")
+    assert "there are fedveil-site and federation" in call("status").output
+
+
+def test_a_watch_ends_quietly_when_it_is_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def interrupted(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedveil.cli.status.time.sleep", interrupted)
+    ended = call("status", "north", "--watch", "--page", "page.html")
+    assert (ended.exit_code, len(looks)) == (0, 2)
+    assert ended.output.count("Site north: keeps its policy") == 2
+    assert "interrupted" not in ended.output
+    assert 'http-equiv="refresh"' in Path("page.html").read_text()
+
+
+def test_a_watch_ends_by_itself_when_all_is_done(folder: Path, in_process: None) -> None:
+    for name in ("north", "south"):
+        call("site", "approve", f"federation/invitations/{name}.json", "--home", name, "--yes")
+    assert call("federation", "run").exit_code == 0
+    ended = call("status", "--watch", "--page", "page.html")
+    assert (ended.exit_code, "finished" in ended.output) == (0, True)
+    assert 'http-equiv="refresh"' not in Path("page.html").read_text()
 
 
 def test_who_says_no_has_agreed_to_nothing(folder: Path, in_process: None) -> None:
@@ -124,5 +179,5 @@ def test_a_changed_plan_is_not_one(folder: Path) -> None:
 
 def test_without_the_engine_the_commands_say_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transports, "ENGINE", "fedveil.runtimes.not_there")
-    for words in (("federation", "run"), ("site", "serve", "--home", "north")):
+    for words in (("federation", "run"), ("site", "serve", "--home", "north", "--kit", "kit")):
         assert "fedveil[federation]" in str(call(*words).exception)

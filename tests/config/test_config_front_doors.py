@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,16 +24,17 @@ from fedveil.config.front_doors import (
     choices_for,
     is_stated,
 )
-from fedveil.config.public_facts import PublicFacts, facts_of
+from fedveil.config.public_facts import PublicFacts, facts_of, load_for
 from fedveil.config.spec import DataSpec, resolve
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset, Examples, from_tensors
-from fedveil.data.partitions import Random
+from fedveil.data.partitions import Random, Shards
 from fedveil.parts.batches import FullBatch
 from fedveil.parts.cohorts import Everyone, FixedSize, PoissonCohort
 from fedveil.parts.optimisers import Momentum
 from fedveil.runs.outlook import resolve_for
+from fedveil.runs.prepare import prepare
 
 RECORDS = Budget(1.0, 1e-5, Unit.RECORD, View.SERVER)
 CLIENTS = Budget(1.0, 1e-5, Unit.CLIENT, View.RELEASED)
@@ -211,3 +213,30 @@ def test_what_is_stated_is_found_at_any_depth() -> None:
     assert not is_stated(settings, "example.sigma")
     assert is_stated(settings, "cohort")
     assert not is_stated(settings, "cohort.size")
+
+
+def test_facts_of_a_named_set_are_known_without_reading_it_and_are_those_of_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [
+        DataSpec(name="cancer", clients=5, records=80, partition=Random()),
+        DataSpec(name="cancer", clients=200, records=40, partition=Shards(2)),
+    ]
+    read = [facts_of(spec, RECORDS, load_for(spec).outline) for spec in specs]
+    monkeypatch.setenv("FEDVEIL_DATA", str(tmp_path))
+    assert [facts_of(spec, RECORDS) for spec in specs] == read
+    adult = facts_of(DataSpec(name="adult", clients=3, records=7, partition=Random()), RECORDS)  # no file is here
+    assert (adult.input_shape, adult.outputs, adult.records) == ((105,), 2, (7, 7, 7))
+
+
+@pytest.mark.parametrize(("low", "high", "refused"), [(0.0, 1.0, False), (0.0, 255.0, True), (-1.0, 1.0, True)])
+def test_pictures_of_other_numbers_than_bytes_or_0_to_1_are_refused(low: float, high: float, refused: bool) -> None:
+    pictures = torch.rand(40, 1, 16, 16) * (high - low) + low
+    labels = torch.arange(40) % 2
+    own = from_tensors("own", (pictures, labels), (pictures, labels), 2)
+    spec = resolve_for("private-records", {"data.clients": 4, "data.records": 10}, own)
+    if not refused:
+        assert prepare(spec, own).spec.model.name == "scattering"
+        return
+    with pytest.raises(FedveilError, match="pictures must be bytes"):
+        prepare(spec, own)

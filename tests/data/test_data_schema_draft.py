@@ -152,3 +152,14 @@ def test_whatever_the_bytes_of_a_file_a_draft_is_made_or_refused_in_words(folder
     path.write_bytes(content)
     with suppress(FedveilError):
         draft_schema(path)
+
+
+def test_amounts_of_which_most_are_far_below_the_largest_are_compared_by_factors(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{2.0 ** (row % 30) + row / 100},{row * 1000.5},{3.0 ** (row % 30) + row / 100}\n" for row in range(60)
+    )
+    schema = drafted("income,evenly,costs\n" + rows, tmp_path, target="costs")
+    columns = {column.name: column for column in schema.columns}
+    assert columns["income"].scale == "logarithm"  # type: ignore[union-attr]
+    assert columns["evenly"].scale == "linear"  # type: ignore[union-attr]
+    assert columns["costs"].scale == "linear"  # type: ignore[union-attr]  # it is the target

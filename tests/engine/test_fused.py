@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -13,13 +14,23 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.functional import cross_entropy
 
+from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused import Fused
+from fedveil.engine.fused import build as build_module
 from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.gradients import Batch, Factors
 from fedveil.mechanisms.clip import Clip
+from fedveil.native.small_layers import LANES
 
 CLASSES = 4
+
+
+@pytest.fixture(scope="module", autouse=True, params=[0, *LANES[:1]], ids=lambda lanes: f"{lanes} lanes")
+def lanes(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Every test runs on PyTorch alone, and with the kernels in C where there are some."""
+    with patch.object(build_module, "LANES", (request.param,) if request.param else ()):
+        yield request.param
 
 
 def clip(norms: Tensor) -> Tensor:
@@ -450,11 +461,12 @@ def test_recommended_clients_shrink_with_the_working_set() -> None:
 
 def test_a_tiny_error_times_an_enormous_input_does_not_pass_for_zero() -> None:
     """The squares of 1e-22 vanish in single precision; the gradient 1e-22 · 1e18 does not."""
-    from fedveil.engine.fused.dense import _length
+    from fedveil.engine.fused.dense import _bound
 
-    lengths = _length(torch.tensor([[1e-22, -1e-22, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]]))
-    assert 1.4e-22 <= float(lengths[0]) <= 2e-22
-    assert lengths[1:].tolist() == [5.0, 0.0]
+    rows = torch.tensor([[1e-22, -1e-22, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 0.0]])
+    bounds = _bound(rows, lengths(rows))
+    assert 1.4e-22 <= float(bounds[0]) <= 2e-22
+    assert bounds[1:].tolist() == [5.0, 0.0]
 
 
 @pytest.mark.parametrize("bound", [1e-3, 1e-5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,8 @@ from fedveil.engine.client import NO_TAPS, Broadcast, Upload
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.job import Job
+from fedveil.engine.layered import Layered
+from fedveil.engine.layered.trial import layered
 from fedveil.engine.plain import Plain
 from fedveil.engine.server_state import initial_state
 from fedveil.engine.sites import Sites
@@ -73,8 +76,14 @@ def uploads(
 ) -> list[Upload]:
     """The uploads of all clients, in the order of their numbers."""
     shape = sites.examples.inputs.shape[1:]
-    gradients = {"plain": Plain, "general": General, "fused": lambda m: Fused.build(m, tuple(shape))}[path](model)
-    assert gradients is not None
+    paths: dict[str, Callable[[nn.Module], object]] = {
+        "plain": Plain,
+        "general": General,
+        "fused": lambda m: Fused.build(m, tuple(shape)),
+        "layered": lambda m: layered(m, tuple(shape)),
+    }
+    gradients = paths[path](model)
+    assert isinstance(gradients, Plain | General | Fused | Layered)
     engine = Engine(Job(method, model, sites, sites.examples, Streams.from_seed(seed)), gradients)
     start = Broadcast(0, gradients.layout.vector(model), initial_state(method, torch.zeros(1)).bound)
     made = [
@@ -163,7 +172,7 @@ def test_every_batch_sampler_agrees(batch: object) -> None:
 
 
 class Normalised(nn.Module):
-    """Parts that only the general path knows."""
+    """Parts that the fused path does not know."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -174,17 +183,19 @@ class Normalised(nn.Module):
         return self.head(self.body(inputs))
 
 
-def test_a_module_of_the_users_own_takes_the_general_path_and_agrees() -> None:
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("path", ["general", "layered"])
+def test_a_module_of_the_users_own_trains_as_it_does_plainly(path: str, private: bool) -> None:
     sites, model = make_sites(IMAGES), Normalised()
     assert Fused.build(model, IMAGES) is None
-    method = quiet(small(FED_AVG))
-    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, "general"))
+    method = quiet(small(FED_AVG)) if private else small(FED_AVG)
+    assert_same(uploads(method, model, sites, "plain"), uploads(method, model, sites, path))
 
 
 ON_ROWS = replace(FED_CDP, example=replace(FED_CDP.example, each_row=True))  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("path", ["fused", "general"])
+@pytest.mark.parametrize("path", ["fused", "general", "layered"])
 @pytest.mark.parametrize("method", [FED_AVG, FED_CDP, ON_ROWS], ids=["plain", "private", "noise on every row"])
 def test_a_clients_update_is_bit_identical_in_every_chunk_that_respects_the_tile(path: str, method: Method) -> None:
     sites, model = make_sites(IMAGES), build("cnn", IMAGES, CLASSES, {"activation": "sigmoid"}, seed=1)
@@ -202,12 +213,12 @@ EVERY_PLACE = replace(
 )
 
 
-@pytest.mark.parametrize("path", ["fused", "general"])
+@pytest.mark.parametrize("path", ["fused", "general", "layered"])
 def test_an_upload_carries_what_is_its_own_clients_whatever_the_chunk(path: str) -> None:
     sites, model = make_sites(IMAGES), build("cnn", IMAGES, CLASSES, {"activation": "sigmoid"}, seed=1)
     uneven = Sites(sites.examples, sites.indices[:69], (12, 12, 9, 12, 12, 12))
     taps, method = Taps(frozenset(CLIENTS_WORK), frozenset({0, 1})), small(EVERY_PLACE)
-    # The general path computes whole tiles, so that small chunks of it are padded with clients that are dropped.
+    # Paths other than the fused one compute whole tiles: small chunks are padded with clients that are dropped.
     for chunk in (1, 2, 4, CLIENTS):
         for upload, whole in zip(
             uploads(method, model, uneven, path, chunk, taps=taps),
@@ -273,7 +284,7 @@ def test_with_noise_the_two_paths_agree_in_distribution(each_row: bool) -> None:
 ROWS_SEEN = Taps(frozenset({View.ON_DEVICE}), frozenset(range(100)))
 
 
-@pytest.mark.parametrize("path", ["plain", "general", "fused"])
+@pytest.mark.parametrize("path", ["plain", "general", "layered", "fused"])
 def test_rows_that_carry_their_own_noise_do_so_whether_or_not_somebody_looks(path: str) -> None:
     sites, model = make_sites((7,)), build("mlp", (7,), CLASSES, {"hidden": [5]}, seed=1)
     method = small(ON_ROWS, local=LocalTraining(steps=3, rate=Constant(0.5)))
@@ -287,7 +298,7 @@ def test_rows_that_carry_their_own_noise_do_so_whether_or_not_somebody_looks(pat
         assert receipt.draws == 3 * 3 * updates(unseen).shape[1]  # steps × rows × coordinates
 
 
-@pytest.mark.parametrize("path", ["plain", "general", "fused"])
+@pytest.mark.parametrize("path", ["plain", "general", "layered", "fused"])
 @pytest.mark.parametrize("noise", ["row", "sum"])
 @pytest.mark.parametrize("batch", [PartitionBatch(3), PoissonBatch(3)], ids=lambda sampler: sampler.kind)
 def test_where_the_noise_is_drawn_on_the_sum_whoever_looks_sees_clean_rows(

@@ -25,7 +25,7 @@ _NO_LAYERS = Patch(CLIP, 'return bound * math.sqrt(layers) if self.by == "layer"
 _ONE_ROW = noised(NOISED.replace("self.sum_std(rows)", "self.sigma * self.bound"))
 _NOT_FINITE = Patch(
     UPDATES,
-    "return torch.where(finite, torch.cat(parts, dim=-1), torch.zeros((), dtype=updates.dtype))",
+    "return torch.where(finite, torch.cat(parts, dim=-1), updates.new_zeros(()))",
     "return torch.cat(parts, dim=-1)",
 )
 

@@ -53,7 +53,7 @@ _MISSING = [
     Mutant(
         name="half noise, source",
         bug="the source of all noise draws half as wide, on a grid half as wide",
-        patches=(Patch(NOISE, "if values.is_contiguous():", "std = std / 2\n        if values.is_contiguous():"),),
+        patches=(Patch(NOISE, "if values.is_contiguous()", "std = std / 2\n        if values.is_contiguous()"),),
         scene="upload",
         caught_by=BOTH,
     ),

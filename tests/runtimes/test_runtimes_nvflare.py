@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import socket
 import ssl
 import time
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -273,6 +275,74 @@ def test_a_message_beyond_the_limit_is_refused_before_memory_is_taken_for_it(att
 
 def test_the_attacked_site_goes_on(attack: Any) -> None:
     assert attack("north", kind="stop")["code"] == attack("north", kind="stop")["code"] == "unauthenticated"
+
+
+def packed_app(executor: str, code: str | None = None) -> str:
+    """A job's files, as NVFlare carries them."""
+    packed = io.BytesIO()
+    work = {"tasks": ["*"], "executor": {"path": executor, "args": {}}}
+    with zipfile.ZipFile(packed, "w") as file:
+        config = {"format_version": 2, "executors": [work], "components": []}
+        file.writestr("config/config_fed_client.json", json.dumps(config))
+        if code is not None:
+            file.writestr("custom/evil_trainer.py", code)
+    return packed.getvalue().hex()
+
+
+def open_wide(kit: Path) -> None:
+    """Take the gate away, let unsigned jobs in, and bring what launches jobs: what is left is NVFlare's own lists."""
+    replace_courier(kit, "evil_couriers.UngatedCourier")
+    parts = {
+        "resource_manager": "resource_managers.passthrough_resource_manager.PassthroughResourceManager",
+        "resource_consumer": "resource_consumers.passthrough_resource_consumer.PassthroughResourceConsumer",
+        "process_launcher": "job_launcher.client_process_launcher.ClientProcessJobLauncher",
+    }
+    local, startup = kit / "local" / "resources.json", kit / "startup" / "fed_client.json"
+    resources = json.loads(local.read_text())
+    resources["components"] += [
+        {"id": name, "path": f"nvflare.app_common.{path}", "args": {}} for name, path in parts.items()
+    ]
+    local.write_text(json.dumps(resources))
+    startup.write_text(json.dumps(json.loads(startup.read_text()) | {"require_signed_jobs": False}))
+
+
+@pytest.mark.slow
+def test_behind_the_gate_nvflares_own_lists_refuse_code_and_classes_of_a_running_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`shut` has the kit of a site without its gate, `wide` is `open_wide`; on `listed` a class was put on its list."""
+    kits = loopback_kits(tmp_path, ("shut", "wide", "listed"))
+    replace_courier(kits.coordinator, "evil_couriers.CommandingCourier")
+    replace_courier(kits.site("shut"), "evil_couriers.UngatedCourier")
+    for name in ("wide", "listed"):
+        open_wide(kits.site(name))
+    named, mark = "evil_couriers.MarkingExecutor", tmp_path / "it ran"
+    resources = kits.site("listed") / "local" / "resources.json"
+    table = json.loads(resources.read_text())
+    resources.write_text(json.dumps({**table, "class_allow_list": [*table["class_allow_list"], named]}))
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    monkeypatch.setenv("EVIL_MARK", str(mark))
+    with ChildProcesses(kits.folder) as sites, FlareTransport(kits.coordinator) as transport:
+        for name in kits.sites:
+            start(sites, kits, name)
+        assert transport.wait_for(frozenset(kits.sites), START) == frozenset()
+
+        def say(site: str, kind: str, **what: Any) -> str:
+            (answer,) = dict(transport.ask({site: json.dumps({"kind": kind, **what}).encode()}, 60)).values()
+            return str(json.loads(answer)["said"])
+
+        code = f"open({str(mark)!r}, 'w')"
+        assert "signed deploy is required" in say("shut", "deploy", app=packed_app(named))
+        for meta in ({}, {"byoc": True}):  # the files tell that there is code, whatever the coordinator says
+            assert "BYOC not permitted" in say("wide", "deploy", app=packed_app("evil_trainer.T", code), meta=meta)
+        for site in ("wide", "listed"):
+            assert "deployed" in say(site, "deploy", app=packed_app(named), meta={"job_id": "job"})
+            assert "Start" in say(site, "begin", meta={"job_id": "job"})
+        wait_for_text(kits.site("wide") / "job" / "log.txt", f"Component '{named}'")
+        assert "is not in allow_list" in (kits.site("wide") / "job" / "log.txt").read_text()
+        assert not mark.exists() or "listed" in mark.read_text()
+        wait_for_text(mark, "listed")  # a control: it was the list that kept the class from being made
+        assert "wide" not in mark.read_text()
 
 
 def test_a_directory_that_is_no_kit_is_said(tmp_path: Path) -> None:

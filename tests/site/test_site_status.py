@@ -8,10 +8,11 @@ import pytest
 from federation_scene import make_scene, policy
 from killing import Asker
 
-from fedveil.site import site_status as module
+from fedveil.ledger import ledger_copy
+from fedveil.report.terminal.status_screen import screen_lines
 from fedveil.site.home import SiteHome
 from fedveil.site.serving import SiteServer
-from fedveil.site.site_status import site_status, status_lines
+from fedveil.site.site_status import site_facts, site_status
 
 
 def test_a_site_that_is_serving_tells_what_was_paid_and_what_is_left(tmp_path: Path) -> None:
@@ -29,8 +30,8 @@ def test_a_site_that_is_serving_tells_what_was_paid_and_what_is_left(tmp_path: P
     assert (plan.charged, plan.answered, plan.last_round) == (3, 3, 2)
     assert still.spent == plan.spent > 0
     assert still.to_dict()["left"] == pytest.approx(2.0 - still.spent)
-    text = "\n".join(status_lines(still))
-    assert "3 answers sent, 3 paid for" in text
+    text = "\n".join(screen_lines(site_facts(still)))
+    assert "Answers paid for, sent" in text
     assert "last problem:" in text
     assert "wrong-question" in text
 
@@ -43,4 +44,4 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     with SiteServer(home):
         site_status(home)
     assert {path: path.read_bytes() for path in home.directory.iterdir() if path.is_file()} == before
-    assert module.COPIES > 1
+    assert ledger_copy.COPIES > 1

@@ -134,9 +134,14 @@ def test_the_three_lines_of_the_card_load_the_model_into_plain_pytorch(
     ("name", "options", "plain"),
     [
         ("mlp", {"hidden": [8], "activation": "elu"}, True),
+        ("cnn", {}, True),
+        ("fed-cdp-cnn", {}, True),
         ("leakage-cnn", {}, True),
+        ("prifedsync-mnist", {}, True),
+        ("geyer-mlp", {}, True),
         ("linear", {"limit": 0.5}, True),
         ("scattering", {}, False),
+        ("scattering", {"basis": "scenes"}, False),
     ],
 )
 def test_every_network_can_be_loaded_by_three_lines(

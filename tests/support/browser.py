@@ -78,6 +78,11 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         before = self._loaded
         self.call("Page.navigate", url=page.resolve().as_uri())
+        self.wait_for_load(before)
+
+    def wait_for_load(self, before: int | None = None) -> None:
+        """Until a page is there once more than before, or than now: of its own accord, if it is told so."""
+        before = self._loaded if before is None else before
         limit = time.monotonic() + SECONDS
         while self._loaded == before:
             self._next(limit)

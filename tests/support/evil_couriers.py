@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
 from nvflare.fuel.f3.cellnet.defs import CellChannel, MessageHeaderKey
 from nvflare.fuel.f3.message import Message
 from nvflare.private.admin_defs import Message as Command
@@ -52,8 +57,16 @@ class CommandingCourier(CoordinatorCourier):
         command = Command(TrainingTopic.DEPLOY, bytes.fromhex(attack["app"]))
         command.set_header(RequestHeader.JOB_ID, "job")
         command.set_header(RequestHeader.APP_NAME, "app")
-        command.set_header(RequestHeader.JOB_META, {"byoc": True, "submitter_role": "project_admin"})
+        command.set_header(RequestHeader.JOB_META, {"submitter_role": "project_admin", **attack.get("meta", {})})
         return CellChannel.CLIENT_MAIN, TrainingTopic.DEPLOY, command
+
+    def _begin(self, attack: dict[str, Any]) -> tuple[str, str, Any]:
+        """A job that was deployed before."""
+        command = Command(TrainingTopic.START_JOB, {})
+        command.set_header(RequestHeader.JOB_ID, "job")
+        command.set_header(RequestHeader.JOB_META, {"submitter_role": "project_admin", **attack.get("meta", {})})
+        command.set_header("__resource_reserve_token__", "token")
+        return CellChannel.CLIENT_MAIN, TrainingTopic.START_JOB, command
 
     def _stop(self, attack: dict[str, Any]) -> tuple[str, str, Any]:
         return "cellnet.net_agent", "stop", None
@@ -61,6 +74,18 @@ class CommandingCourier(CoordinatorCourier):
     def _decoded(self, attack: dict[str, Any]) -> tuple[str, str, Any]:
         """A question that NVFlare would decode before anybody looks at it."""
         return CHANNEL, TOPIC, {"not": "bytes"}
+
+
+class MarkingExecutor(Executor):  # type: ignore[misc]
+    """Leaves a mark where it is made: the name of the site whose job made it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with Path(os.environ["EVIL_MARK"]).open("a") as file:
+            file.write(f"{sys.argv} {os.getcwd()}\n")
+
+    def execute(self, *arguments: Any) -> Shareable:
+        return Shareable()
 
 
 class UngatedCourier(SiteCourier):

@@ -30,6 +30,7 @@ from fedveil.cli.runs import methods_command, resume_command, run_command
 from fedveil.cli.schema import schema_group
 from fedveil.cli.show import show_command
 from fedveil.cli.site import site_group
+from fedveil.cli.status import status_command
 from fedveil.cli.sweep import sweep_command
 from fedveil.core.errors import ArgumentError, FedveilError
 
@@ -66,6 +67,7 @@ for command in (
     schema_group,
     site_group,
     federation_group,
+    status_command,
 ):
     cli.add_command(command)
 

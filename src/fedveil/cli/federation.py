@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from fedveil.cli.options import json_option, print_json, shown, watch_option
+from fedveil.cli.options import echo_wrapped, json_option, print_json
+from fedveil.cli.status import look_at_coordinator, show_status, status_options
 
 home_option = click.option(
     "--home",
@@ -35,7 +36,7 @@ def federation_init_command(settings: Path, home: Path, host: str, port: int) ->
     from fedveil.site.approval_lines import plan_lines
 
     made = make_federation_plan(settings, home)
-    click.echo("\n".join(plan_lines(made.plan)))
+    echo_wrapped(plan_lines(made.plan))
     for path in invite(made, registration_files(settings), host, port):
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
@@ -69,9 +70,8 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
     from fedveil.report.terminal.run_progress import ConsoleReporter
 
     def heard(contact: Contact) -> None:
-        if contact.problem:
-            when = "joining" if contact.round is None else f"round {contact.round}"
-            click.echo(f"{contact.site}, {when}: {contact.problem}: {contact.text}", err=True)
+        if contact.problem and contact.round is not None:  # who does not join is told by the run itself
+            click.echo(f"{contact.site}, round {contact.round + 1}: {contact.problem}: {contact.text}", err=True)
 
     coordinator = CoordinatorHome(home)
     names = frozenset(site.name for site in coordinator.plan.sites)
@@ -81,22 +81,16 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
     ):
         result = run_federation(coordinator, transport, reporter=reporter, heard=heard)
     print_result(result, as_json)
+    if not as_json:
+        click.echo(f"the federation's page: fedveil report {home}")
 
 
 @federation_group.command("status")
 @home_option
-@watch_option
-@json_option
-def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
+@status_options
+def federation_status_command(home: Path, watch: bool, page: Path | None, as_json: bool) -> None:
     """Rounds, sites, what each has paid, what went wrong last."""
-    from fedveil.federation.coordinator_home import CoordinatorHome
-    from fedveil.federation.federation_status import federation_lines, federation_status
-
-    coordinator = CoordinatorHome(home)
-    if as_json:
-        print_json(federation_status(coordinator).to_dict())
-    else:
-        shown(lambda: federation_lines(federation_status(coordinator)), watch)
+    show_status(look_at_coordinator(home), watch=watch, page=page, as_json=as_json)
 
 
 @federation_group.command("demo")
@@ -105,14 +99,19 @@ def federation_status_command(home: Path, watch: bool, as_json: bool) -> None:
 def federation_demo_command(out: Path, as_json: bool) -> None:
     """Four hospitals on this machine, as real processes over mutual TLS: in a minute, all that a federation does."""
     from fedveil.federation.demonstration import demonstrate
+    from fedveil.federation.federation_report import federation_facts
     from fedveil.report.model.number_texts import epsilon_text
     from fedveil.report.terminal.run_progress import ConsoleReporter
+    from fedveil.site.site_report import site_report
     from fedveil.studies.report import report
 
     with ConsoleReporter(Console(stderr=True)) as reporter:
         demo = demonstrate(out, reporter, lambda line: click.echo(line, err=True))
     files = demo.home.run
-    page = report([files.directory], out / "report.html").path
+    facts = {files.directory: federation_facts(demo.home)}
+    page = report([files.directory], out / "report.html", federations=facts).path
+    for site in demo.sites:
+        site_report(site.directory, out / f"{site.name}.html")
     result = demo.result.to_dict()
     if as_json:
         summary = {"accuracy": result["accuracy"], "spent": demo.spent, "seconds": demo.seconds}
@@ -120,7 +119,7 @@ def federation_demo_command(out: Path, as_json: bool) -> None:
         return
     click.echo(f"accuracy {result['accuracy']:.3f} on public records after {result['rounds']} rounds")
     for name, epsilon in demo.spent.items():
-        click.echo(f"{name}: spent ε = {epsilon_text(epsilon)} by its own ledger")
+        click.echo(f"{name}: spent ε = {epsilon_text(epsilon)} by its own ledger; its report: {out / name}.html")
     click.echo(f"model: {files.model}")
     click.echo(f"report: {page}")
     click.echo(f"{demo.seconds:.0f} s; the directories of everybody are in {out}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,22 +79,15 @@ def cell_options(help: str) -> Callable[[Command], Command]:
     return both
 
 
+def echo_wrapped(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal those that are too long for it are broken between words."""
+    from fedveil.report.terminal.wrapped_lines import paragraphs
+
+    width = shutil.get_terminal_size().columns
+    click.echo("\n".join(paragraphs(lines, width) if sys.stdout.isatty() else lines))
+
+
 def parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
     from fedveil.config.merge import parse_setting
 
     return dict(parse_setting(text) for text in settings)
-
-
-watch_option = click.option("--watch", is_flag=True, help="Show it again every two seconds, until interrupted.")
-
-
-def shown(lines: Callable[[], list[str]], watch: bool) -> None:
-    """Lines once, or again and again on a cleared screen."""
-    while True:
-        text = "\n".join(lines())
-        if watch:
-            click.clear()
-        click.echo(text)
-        if not watch:
-            return
-        time.sleep(2.0)

@@ -61,7 +61,7 @@ def _report_site(directories: tuple[Path, ...], out: Path, *, alone: bool, as_js
         print_json({**said, "answers": life.sent, "plans": len(life.plans)})
         return
     click.echo(
-        f"{life.name}: {life.sent} answers sent under {len(life.plans)} plans,"
+        f"{life.name}: {life.sent} answers sent, plans agreed to: {len(life.plans)},"
         f" ε = {epsilon_text(life.lifetime.spent)} of {life.lifetime.allowed:g} for ever"
     )
     click.echo(f"receipts: {written.receipts}")

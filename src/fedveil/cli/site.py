@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from fedveil.cli.options import json_option, print_json, shown, watch_option
+from fedveil.cli.options import echo_wrapped
+from fedveil.cli.status import look_at_site, show_status, status_options
 from fedveil.core.types import Unit, View
 
 home_option = click.option(
@@ -93,7 +94,7 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     site, invited = SiteHome(home), read_invitation(invitation)
     check_invitation(site, invited)
     read = read_plan(invited.plan.encode())
-    click.echo("\n".join(examined_lines(examine(site, read))))
+    echo_wrapped(examined_lines(examine(site, read)))
     if not yes:
         click.confirm("\nagree to this plan?", abort=True)
     approve(site, read)
@@ -157,26 +158,21 @@ def site_renew_command(home: Path, connection_only: bool, yes: bool) -> None:
 def site_serve_command(home: Path, kit: Path | None) -> None:
     """Answer the coordinator's questions until interrupted."""
     from fedveil.cli.transports import serve
+    from fedveil.site.connection import kit_of
     from fedveil.site.home import SiteHome
     from fedveil.site.serving import SiteServer
 
     site = SiteHome(home)
+    place = kit or kit_of(site)
     with SiteServer(site) as server:
-        click.echo(f"site '{site.name}' is serving {len(server.ledger.approved)} plans")
-        serve(kit or home / "kit", server.answer, click.echo)
+        agreed = sum(map(server.ledger.agrees_to, server.ledger.approved))
+        click.echo(f"site '{site.name}' is serving {agreed} {'plan' if agreed == 1 else 'plans'}")
+        serve(place, server.answer, click.echo)
 
 
 @site_group.command("status")
 @home_option
-@watch_option
-@json_option
-def site_status_command(home: Path, watch: bool, as_json: bool) -> None:
+@status_options
+def site_status_command(home: Path, watch: bool, page: Path | None, as_json: bool) -> None:
     """What was asked, paid and sent, and what is left."""
-    from fedveil.site.home import SiteHome
-    from fedveil.site.site_status import site_status, status_lines
-
-    site = SiteHome(home)
-    if as_json:
-        print_json(site_status(site).to_dict())
-    else:
-        shown(lambda: status_lines(site_status(site)), watch)
+    show_status(look_at_site(home), watch=watch, page=page, as_json=as_json)

@@ -25,6 +25,7 @@ def opened_transport(
         say(f"{site} is {'connected' if here else 'away'}")
 
     with _engine().FlareTransport(kit, changed) as transport:
+        say(f"waiting up to {seconds:g} s for {', '.join(sorted(sites))}")
         transport.wait_for(sites, seconds)
         yield transport
 

@@ -1,4 +1,4 @@
-"""The front doors' rules: every setting that `private-records` and `private-clients` choices_for, and why.
+"""The front doors' rules: every setting that `private-records` and `private-clients` choose, and why.
 
 A rule sees `PublicFacts` and what the user has stated, nothing else: no record, and no name of a data set. So choosing
 costs no privacy, and records that nobody has seen before get the same care as those of the papers.
@@ -88,7 +88,11 @@ _SMOOTHING = (
     Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
     Choice("aggregate.average", AVERAGED, "the mean of the last quarter of the models: noise cancels, for nothing"),
 )
-_BASIS = Choice("model.options.basis", "scenes", "features in directions that vary in drawn scenes, for any pictures")
+_BASIS = Choice(
+    "model.options.basis",
+    "scenes",
+    "for any pictures: directions that vary in drawn scenes, and those of drawn strokes for grey ones like them",
+)
 
 
 def _model(facts: PublicFacts, named: Any) -> Choice:

@@ -40,7 +40,8 @@ class CrossEntropy:
 
     def losses(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """`[N]` from outputs `[N, classes]` and labels `[N]`, or distributions over the classes `[N, classes]`."""
-        weight = torch.tensor(self.weights, dtype=outputs.dtype) if self.weights else None
+        device, dtype = outputs.device, outputs.dtype
+        weight = torch.tensor(self.weights, device=device, dtype=dtype) if self.weights else None
         return torch.nn.functional.cross_entropy(outputs, labels, weight, reduction="none")
 
     @property

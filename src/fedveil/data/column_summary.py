@@ -29,6 +29,7 @@ class ColumnSummary:
     numbers: int = 0
     low: float = math.inf
     high: float = -math.inf
+    total: float = 0.0
     whole: bool = True
     texts: dict[str, None] = field(default_factory=dict)
     no_number: str | None = None  # the first text that is not a finite number
@@ -51,6 +52,7 @@ class ColumnSummary:
                 continue
             self.numbers += 1
             self.low, self.high = min(self.low, number), max(self.high, number)
+            self.total += number
             self.whole = self.whole and number.is_integer()
 
     @property
@@ -60,6 +62,11 @@ class ColumnSummary:
     @property
     def numeric(self) -> bool:
         return bool(self.present) and self.numbers == self.present
+
+    @property
+    def by_factors(self) -> bool:
+        """Whether these are amounts of which most are far below the largest: incomes, prices, counts."""
+        return self.low >= 0 and self.high > 1000 * max(1.0, self.low) and 10 * self.total < self.high * self.numbers
 
     @property
     def few(self) -> bool:

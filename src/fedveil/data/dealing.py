@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedveil.core.errors import FedveilError
-from fedveil.data.row_lists import Rows
+from fedveil.data.row_lists import RowNumbers
 
 Integers = NDArray[np.int64]
 Probabilities = NDArray[np.float64]
@@ -29,7 +29,7 @@ def counts_of(labels: Integers, classes: int) -> Integers:
     return np.bincount(labels, minlength=classes)
 
 
-def deal_in_passes(items: int, clients: int, hand: int, dealing: np.random.Generator) -> Rows:
+def deal_in_passes(items: int, clients: int, hand: int, dealing: np.random.Generator) -> RowNumbers:
     """Deal `hand` of the `items` to each client: [clients, hand].
 
     One pass is a fresh shuffle dealt without repetition until no full hand is left; the next clients are
@@ -43,7 +43,7 @@ def deal_in_passes(items: int, clients: int, hand: int, dealing: np.random.Gener
     return hands
 
 
-def choose_independently(items: int, clients: int, hand: int, choosing: np.random.Generator) -> Rows:
+def choose_independently(items: int, clients: int, hand: int, choosing: np.random.Generator) -> RowNumbers:
     """A random choice of `hand` of the `items` for each client, whatever the others hold: [clients, hand]."""
     if hand == items:
         return np.tile(np.arange(items, dtype=np.int32), (clients, 1))
@@ -80,7 +80,7 @@ def draw_label_counts(
     return counts
 
 
-def deal_by_label(labels: Integers, wanted: Integers, dealing: np.random.Generator) -> Rows:
+def deal_by_label(labels: Integers, wanted: Integers, dealing: np.random.Generator) -> RowNumbers:
     """Give each client `wanted[client, label]` records of each label: [clients, records].
 
     The records of a label are shuffled once and dealt around: client after client takes the next ones,

@@ -28,6 +28,9 @@ class Examples:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def on(self, device: torch.device) -> Examples:
+        return Examples(self.inputs.to(device), self.labels.to(device))
+
     def pick(self, rows: slice | Integers | list[int]) -> Examples:
         return Examples(self.inputs[rows], self.labels[rows])
 
@@ -96,3 +99,15 @@ def check_tensors(where: str, examples: Examples, task: Task | None) -> None:
         bad = ~torch.isfinite(inputs).flatten(1).all(dim=1)
         if bad.any():
             raise FedveilError(f"{where}: example {int(bad.nonzero()[0])} holds a value that is not a finite number")
+
+
+def check_brightness(where: str, inputs: Tensor) -> None:
+    """Refuse pictures of other numbers than bytes or 0 to 1: fixed features would make nothing of them."""
+    if not inputs.is_floating_point() or not inputs.numel():
+        return
+    low, high = (float(edge) for edge in torch.aminmax(inputs))
+    if low < 0 or high > 1:
+        raise FedveilError(
+            f"{where}: pictures must be bytes (uint8), or numbers from 0 to 1, not from {low:g} to {high:g};"
+            " scale them, or name another network (model.name)"
+        )

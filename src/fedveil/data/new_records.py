@@ -16,7 +16,7 @@ from fedveil.data.picture_folders import ENDINGS, decoded_picture
 from fedveil.data.picture_format import PictureFormat
 from fedveil.data.raw_records import input_tensor
 
-BLOCK = 256
+RECORDS_AT_ONCE = 256
 """Records that are in memory at a time, of pictures in a folder."""
 
 
@@ -54,8 +54,8 @@ def _pictures(folder: Path, input_shape: Sequence[int], paths: Sequence[Path] = 
         raise FedveilError(f"{folder}: holds no pictures ({', '.join(ENDINGS)})")
 
     def blocks() -> Iterator[Tensor]:
-        for first in range(0, len(paths), BLOCK):
-            some = [decoded_picture("data", path, form) for path in paths[first : first + BLOCK]]
+        for first in range(0, len(paths), RECORDS_AT_ONCE):
+            some = [decoded_picture("data", path, form) for path in paths[first : first + RECORDS_AT_ONCE]]
             yield to_float(torch.from_numpy(np.stack(some)))
 
     names = tuple(str(path.relative_to(folder)) if path != folder else path.name for path in paths)
@@ -94,4 +94,4 @@ def _array(where: str, values: object, input_shape: Sequence[int], tokens: bool)
         bad = ~torch.isfinite(inputs).flatten(1).all(dim=1)
         if bad.any():
             raise FedveilError(f"{where}: record {int(bad.nonzero()[0])} holds a value that is not a finite number")
-    return NewRecords("row", (), (to_float(part) for part in torch.split(inputs, BLOCK)))
+    return NewRecords("row", (), (to_float(part) for part in torch.split(inputs, RECORDS_AT_ONCE)))

@@ -26,7 +26,7 @@ from fedveil.data.dealing import (
     draw_label_counts,
     generator,
 )
-from fedveil.data.row_lists import RowLists, Rows
+from fedveil.data.row_lists import RowLists, RowNumbers
 from fedveil.data.site_records import SiteRecords
 
 
@@ -89,7 +89,7 @@ PARTITIONS: dict[str, type[PartitionKind]] = {
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Rows of the training part (`clients`) and of the validation part (`tests`), one list per client.
+    """RowNumbers of the training part (`clients`) and of the validation part (`tests`), one list per client.
 
     The rows of a client are distinct and ascending. Two clients may hold the same record: `max_copies` is
     the number of clients that hold the most shared record and `mean_copies` the mean over all records that
@@ -190,7 +190,9 @@ def site_partition(sites: Sequence[SiteRecords], test_per_client: int, seed: int
     )
 
 
-def _deal_shards(labels: Integers, clients: int, records: int, per_client: int, dealing: np.random.Generator) -> Rows:
+def _deal_shards(
+    labels: Integers, clients: int, records: int, per_client: int, dealing: np.random.Generator
+) -> RowNumbers:
     size = records // per_client
     shards = len(labels) // size
     # What doesn't fill a shard is left out at random before sorting, so that no label pays for the remainder.
@@ -210,7 +212,7 @@ def _dirichlet_preferences(
     return preferences
 
 
-def _label_frequencies(labels: Integers, held: Rows, classes: int) -> NDArray[np.float64]:
+def _label_frequencies(labels: Integers, held: RowNumbers, classes: int) -> NDArray[np.float64]:
     cells = labels[held] + np.arange(len(held))[:, None] * classes
     counts = np.bincount(cells.reshape(-1), minlength=len(held) * classes).reshape(len(held), classes)
     return np.asarray(counts / held.shape[1], dtype=np.float64)

@@ -12,14 +12,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Rows = NDArray[np.int32]
+RowNumbers = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class RowLists:
     """The rows of client after client; the first `sizes[0]` are those of client 0."""
 
-    rows: Rows
+    rows: RowNumbers
     sizes: tuple[int, ...]
 
     @staticmethod
@@ -41,9 +41,9 @@ class RowLists:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def __getitem__(self, client: int) -> Rows:
+    def __getitem__(self, client: int) -> RowNumbers:
         place = range(len(self.sizes))[client]
         return self.rows[self._starts[place] : self._starts[place + 1]]
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[RowNumbers]:
         return (self[client] for client in range(len(self)))

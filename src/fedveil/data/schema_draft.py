@@ -108,7 +108,7 @@ def _column_table(summary: ColumnSummary, *, target: bool) -> tuple[dict[str, An
         return {"type": "flag", **marked}, ""
     codes = summary.numeric and summary.whole and summary.few and len(summary.texts) <= _MOST_CODES
     if summary.numeric and not (target and codes):
-        return _number_table(summary, marked, codes=codes)
+        return _number_table(summary, marked, codes=codes, target=target)
     if summary.numbers > summary.present // 2 and not summary.numeric:
         return {"drop": True}, f"mostly numbers, but {summary.no_number!r:.60} is none; mend that and draft again"
     if not summary.few:
@@ -119,7 +119,9 @@ def _column_table(summary: ColumnSummary, *, target: bool) -> tuple[dict[str, An
     return {"type": "category", "categories": texts, **marked}, ""
 
 
-def _number_table(summary: ColumnSummary, marked: dict[str, Any], *, codes: bool) -> tuple[dict[str, Any], str]:
+def _number_table(
+    summary: ColumnSummary, marked: dict[str, Any], *, codes: bool, target: bool
+) -> tuple[dict[str, Any], str]:
     low, high = (int(edge) if edge.is_integer() and abs(edge) < 1e15 else edge for edge in (summary.low, summary.high))
     if not low < high:  # 1 and 1.0
         return {"drop": True}, "it has the same value in every row"
@@ -128,9 +130,10 @@ def _number_table(summary: ColumnSummary, marked: dict[str, Any], *, codes: bool
     comment = ""
     if codes:
         comment = 'few different whole numbers: if they are codes, say type = "category" and categories = […]'
-    elif low >= 0 and high > 1000 * max(1.0, float(low)):
-        comment = 'amounts that differ by factors are better compared with scale = "logarithm"'
-    return {"type": "number", "low": low, "high": high, "outside": "clip", **marked}, comment
+    table = {"type": "number", "low": low, "high": high, "outside": "clip", **marked}
+    if summary.by_factors and not codes and not target:
+        return table | {"scale": "logarithm"}, "most are far below the largest, so they are compared by factors"
+    return table, comment
 
 
 def _order(text: str) -> tuple[float, str]:

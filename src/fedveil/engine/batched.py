@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from fedveil.core.errors import FedveilError
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
 from fedveil.data.row_lists import RowLists
@@ -18,12 +20,16 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.job import Job
+from fedveil.engine.layered import Layered
+from fedveil.engine.layered.trial import NotLayered, layered, nobodys
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.mechanisms.right_counts import Counted
 from fedveil.method import Method
+
+HOST = torch.device("cpu")
 
 EVALUATION_SLICE = 1000
 """Records evaluated at a time: fixed, so that sums of losses do not depend on the number of workers."""
@@ -35,23 +41,50 @@ WIDE_CHANNELS = 16
 """Networks with a convolution of so many input channels are faster channels-last, narrower ones slower (measured)."""
 
 CHUNK_FLOATS = 8_000_000
-"""Per-example gradients that may be held at a time, where single ones are formed: on the general path, or for noise."""
+"""Per-example gradients that may be held at a time, where single ones are formed: on other paths than the fused one, or
+for noise."""
 
 GENERAL_TILE = 16
-"""Clients side by side on the general path: most of the gain, little waste on small cohorts."""
+"""Most clients side by side on the general and the layered path: most of the gain, little waste on small cohorts."""
 
 
-def choose(model: nn.Module, input_shape: Sequence[int], objective: Objective = CROSS_ENTROPY) -> Gradients:
-    """The fastest implementation that knows every part of the model."""
-    return Fused.build(model, tuple(input_shape), objective) or General(model, objective)
+def choose(model: nn.Module, records: Tensor, objective: Objective = CROSS_ENTROPY) -> Gradients:
+    """The fastest implementation for this model, on records like these `[N, …]`."""
+    first = to_float(records[:0])
+    shape, tokens = tuple(first.shape[1:]), not first.is_floating_point()
+    fused = Fused.build(model, shape, objective)
+    if fused is not None:
+        return fused
+    found = layered(model, shape, objective, tokens=tokens)
+    if isinstance(found, Layered):
+        return found
+    return _general(model, shape, objective, tokens, found)
+
+
+def _general(
+    model: nn.Module, shape: tuple[int, ...], objective: Objective, tokens: bool, because: NotLayered
+) -> General:
+    """The general path, tried once: what it can't do is said before a round is paid for."""
+    general = General(model, objective, because.reason)
+    parameters, batch = nobodys(general.layout.vector(model), shape, objective, tokens)
+    try:
+        with without_torch_warnings():
+            general.rows(parameters, batch)
+    except FedveilError:
+        raise
+    except Exception as error:  # a user's network can fail in any way
+        cause = " ".join(str(error).split())
+        raise FedveilError(f"model: its gradients can't be computed: {type(error).__name__}: {cause}") from error
+    return general
 
 
 @dataclass(frozen=True)
 class Chunking:
     """Chunks of about `clients` clients, in multiples of `tile`.
 
-    Vectorised code rounds differently for different numbers of clients, so the general path always computes tiles of
-    the same size; with chunks cut at multiples of it, a client's result does not depend on the chunk it is in.
+    Vectorised code rounds differently for different numbers of clients, so the general and the layered path always
+    compute tiles of the same size; with chunks cut at multiples of it, a client's result does not depend on the chunk
+    it is in.
     """
 
     tile: int
@@ -105,13 +138,15 @@ class Evaluation:
 class Engine:
     """Does the clients' work of a job in one process.
 
-    What a client computes depends on the round and its number, never on the chunk it is in.
+    What a client computes depends on the round and its number, never on the chunk it is in. Records, network and
+    clients' work are on `device`; what goes in and out (models, uploads, outputs) is at the host.
     """
 
-    def __init__(self, job: Job, gradients: Gradients | None = None) -> None:
-        self.job = job
+    def __init__(self, job: Job, gradients: Gradients | None = None, device: torch.device = HOST) -> None:
+        self.device, self.job = device, (job := job.on(device))
         self._model = _arranged(job.model)
-        self.gradients = gradients or choose(job.model, job.sites.examples.inputs.shape[1:], job.objective)
+        self.gradients = gradients or choose(job.model, job.sites.examples.inputs, job.objective)
+        self._labels = job.validation.labels.cpu()
         self._own_weights = own_weights(job.tests, len(job.validation))
         self._noise, self._memory = NoiseSource(job.streams), NoiseMemory()
 
@@ -125,13 +160,19 @@ class Engine:
             clients = self.gradients.recommended_clients(slots)
             return Chunking(tile=1, clients=min(clients, memory) if method.noises_rows else clients)
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
-        tile = max(min(memory, GENERAL_TILE, expected), 1)
+        if isinstance(self.gradients, Layered) and not method.noises_rows:
+            memory = max(CHUNK_FLOATS // (slots * max(self.gradients.kept_floats, 1)), 1)
+        tiles = math.ceil(expected / max(min(memory, GENERAL_TILE, expected), 1))
+        tile = math.ceil(expected / max(tiles, 1))  # as even as they can be: what a last tile lacks is padding
+        tile = max(tile, 1)
         return Chunking(tile=tile, clients=tile)
 
     def train(
         self, broadcast: Broadcast, clients: Sequence[int], taps: Taps = NO_TAPS, starts: Tensor | None = None
     ) -> tuple[Upload, ...]:
         """The uploads of `clients`, who must be alike (see `alike`), in their order."""
+        broadcast = replace(broadcast, parameters=broadcast.parameters.to(self.device))
+        starts = None if starts is None else starts.to(self.device)
         tile = self.plan.tile
         if tile == 1:
             uploads = self._work(broadcast, clients, taps, starts)
@@ -143,9 +184,9 @@ class Engine:
                     broadcast, clients[part], tile, taps, None if starts is None else starts[part]
                 )
             )
-        if starts is None or not self.job.tests:
-            return uploads
-        return tuple(replace(upload, own_score=self._own_score(broadcast, upload)) for upload in uploads)
+        if starts is not None and self.job.tests:
+            uploads = tuple(replace(upload, own_score=self._own_score(broadcast, upload)) for upload in uploads)
+        return uploads if self.device.type == "cpu" else tuple(upload.at_host() for upload in uploads)
 
     @torch.no_grad()
     def _own_score(self, broadcast: Broadcast, upload: Upload) -> float:
@@ -183,9 +224,9 @@ class Engine:
     @torch.no_grad()
     def evaluate(self, parameters: Tensor, first: int) -> Evaluation:
         """Outputs and loss on the validation records from `first` on (one slice of them)."""
-        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)))
+        records = torch.arange(first, min(first + EVALUATION_SLICE, len(self.job.validation)), device="cpu")
         outputs = self._outputs(parameters, records)
-        losses = self.job.objective.losses(outputs.double(), self.job.validation.labels[records])
+        losses = self.job.objective.losses(outputs.double(), self._labels[records])
         own = 0.0
         if self.job.tests:
             own = float((self._points(outputs, records) * self._own_weights[records]).sum())
@@ -193,7 +234,7 @@ class Engine:
 
     def _points(self, outputs: Tensor, records: Tensor) -> Tensor:
         """Of each of these validation records: 1 for the right class and 0 for another, or how far off a number is."""
-        labels = self.job.validation.labels[records]
+        labels = self._labels[records]
         if self.job.objective.of_numbers:
             return (outputs.squeeze(-1).double() - labels).abs()
         return (outputs.argmax(dim=1) == labels).double()
@@ -204,7 +245,8 @@ class Engine:
         self._model.eval()
         try:
             parts = torch.split(self.job.validation.inputs[records], FORWARD_SLICE)
-            return torch.cat([self._model(to_float(part)) for part in parts]).float()
+            with without_torch_warnings():
+                return torch.cat([self._model(to_float(part)) for part in parts]).float().cpu()
         finally:
             self._model.train()
 
@@ -219,9 +261,9 @@ def _arranged(model: nn.Module) -> nn.Module:
 
 def own_weights(tests: RowLists, records: int) -> Tensor:
     """Weights of the validation records with which correct answers add up to the mean accuracy over clients."""
-    weights = torch.zeros(records, dtype=torch.float64)
+    weights = torch.zeros(records, dtype=torch.float64, device="cpu")
     for members in tests:
-        share = torch.full((len(members),), 1 / (len(members) * len(tests)), dtype=torch.float64)
+        share = weights.new_full((len(members),), 1 / (len(members) * len(tests)))
         weights.index_add_(0, torch.from_numpy(members), share)
     return weights
 

@@ -26,6 +26,7 @@ from fedveil.engine.witness import looked_at
 from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import Method
 from fedveil.parts.local_training import LocalTraining
+from fedveil.parts.optimisers import Sgd
 
 NO_TAPS = Taps()
 
@@ -76,6 +77,12 @@ class Upload:
     report: Tensor | None = None  # [width]: a noisy report of the update's norm, for a bound that follows the norms
     own_score: float | None = None  # the uploaded model's on the client's own test set, where it has one (`Evaluation`)
     observations: tuple[Observation, ...] = ()
+
+    def at_host(self) -> Upload:
+        """The same in the memory of the host, wherever it was computed."""
+        cells, report = (None if part is None else part.cpu() for part in (self.cells, self.report))
+        seen = tuple(replace(one, start=one.start.cpu(), tensors=one.tensors.cpu()) for one in self.observations)
+        return replace(self, update=self.update.cpu(), cells=cells, report=report, observations=seen)
 
 
 @torch.no_grad()
@@ -204,19 +211,24 @@ def local_steps(
     """
     count = len(start)
     parameters, state = start, local.optimiser.initial(start)
-    losses, rejected = torch.zeros(count), torch.zeros(count, dtype=torch.int64)
-    norms = torch.zeros(count, layers)
+    device = start.device
+    losses, rejected = torch.zeros(count, device=device), torch.zeros(count, dtype=torch.int64, device=device)
+    norms = torch.zeros(count, layers, device=device)
     for step in range(steps):
         step_sums = sums(step, parameters)
         losses += step_sums.losses.detach()
         rejected += step_sums.rejected
         if step_sums.norms is not None:
             norms += step_sums.norms.detach().sum(dim=1)
-        gradient = step_sums.total.div_(declared)
+        gradient, pace = step_sums.total, rate
+        if isinstance(local.optimiser, Sgd) and not local.decay:
+            pace = rate / declared  # the same as dividing the sum, without going over it
+        else:
+            gradient = gradient.div_(declared)
         if local.decay:
             gradient = gradient.add_(parameters, alpha=local.decay)
         own = parameters if step > 0 and not torch.is_grad_enabled() else None  # after one step nobody else has them
-        parameters, state = local.optimiser.apply(parameters, gradient, state, rate, step, out=own)
+        parameters, state = local.optimiser.apply(parameters, gradient, state, pace, step, out=own)
     records = max(steps * declared, 1)
     return parameters, Measured(losses / records, norms / records, rejected)
 

@@ -10,6 +10,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.norms import lengths
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums, client_part
 from fedveil.engine.whole_batches import WholeBatches
 
@@ -17,8 +18,9 @@ from fedveil.engine.whole_batches import WholeBatches
 class General:
     """Works for any module with no state of its own; slower than `Fused` for the layers that one knows."""
 
-    def __init__(self, model: nn.Module, objective: Objective = CROSS_ENTROPY) -> None:
+    def __init__(self, model: nn.Module, objective: Objective = CROSS_ENTROPY, because: str = "") -> None:
         self.layout = Layout.of(model)
+        self.because = because  # of what the layered path could not take it
         self._objective = objective
         self._model = model.train()
         self._rest = {name: p.detach() for name, p in model.named_parameters() if not p.requires_grad}
@@ -73,7 +75,8 @@ class General:
 
     def _call(self, parameters: Tensor, inputs: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         try:
-            gradients, losses = self._vectorised(self.layout.split(parameters), inputs, labels)
+            with without_torch_warnings():
+                gradients, losses = self._vectorised(self.layout.split(parameters), inputs, labels)
         except RuntimeError as error:
             if "vmap" in str(error):
                 reason = str(error).splitlines()[0]
@@ -104,7 +107,7 @@ def finite_rows(rows: Tensor, losses: Tensor, weights: Tensor, layout: Layout) -
     finite = torch.isfinite(norms).all(dim=-1) & torch.isfinite(losses)
     present = weights > 0
     keep = finite & present
-    zero = torch.zeros((), dtype=rows.dtype)
+    zero = rows.new_zeros(())
     return Rows(
         rows=torch.where(keep.unsqueeze(-1), rows, zero),
         losses=torch.where(keep, losses, zero),

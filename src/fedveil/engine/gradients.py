@@ -1,10 +1,11 @@
 """The seam between "what a client does" and "how gradients of many clients are computed".
 
 A client's work needs one thing from a model: the sum over a batch of its per-example gradients, each scaled by
-a clipping factor that depends on that example's own gradient norms. Three implementations give it: `plain`
-(one example after another, the reference), `general` (any module, vectorised by `torch.func`) and `fused`
-(hand-batched layers). They agree to rounding; `choose` in `batched.py` picks one. Attacks have a fourth, which can be
-differentiated (`attacks/inversion/differentiable.py`).
+a clipping factor that depends on that example's own gradient norms. Four implementations give it: `plain`
+(one example after another, the reference), `general` (any module, vectorised by `torch.func`), `layered` (any module,
+with the parts that hold parameters computed for many clients at once) and `fused` (hand-batched rows of layers). They
+agree to rounding; `choose` in `batched.py` picks one. Attacks have a fifth, which can be differentiated
+(`attacks/inversion/differentiable.py`).
 """
 
 from __future__ import annotations

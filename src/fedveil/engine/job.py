@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+import torch
 from torch import nn
 
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
@@ -29,6 +31,14 @@ class Job:
     streams: Streams
     tests: RowLists = NO_TESTS
     objective: Objective = CROSS_ENTROPY
+
+    def on(self, device: torch.device) -> Job:
+        """The same training, its records and its network on a device. Who holds which records stays at the host."""
+        if device.type == "cpu":
+            return self
+        sites = replace(self.sites, examples=self.sites.examples.on(device))
+        model = copy.deepcopy(self.model).to(device)
+        return replace(self, model=model, sites=sites, validation=self.validation.on(device))
 
     @cached_property
     def layout(self) -> Layout:

@@ -23,8 +23,8 @@ class Plain:
 
     def rows(self, parameters: Tensor, batch: Batch) -> Rows:
         count, slots = batch.labels.shape
-        rows = torch.zeros(count, slots, self.layout.size)
-        losses = torch.zeros(count, slots)
+        rows = torch.zeros(count, slots, self.layout.size, device=parameters.device)
+        losses = torch.zeros(count, slots, device=parameters.device)
         for client in range(count):
             for slot in range(slots):
                 rows[client, slot], losses[client, slot] = self._gradient(

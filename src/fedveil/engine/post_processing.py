@@ -56,7 +56,7 @@ def agree(mine: Tensor, its: Tensor, start: Tensor | float = 0.0, steps: int = 1
 
     Vectorised code rounds differently at the end of a row, at random and in every step.
     """
-    start = torch.as_tensor(start)
+    start = torch.as_tensor(start, device=mine.device)
     moved, size = (mine - start).abs(), mine.abs() + start.abs()
     room = ROUNDING_OF_A_MOVE * moved + LAST_DIGITS * math.sqrt(max(steps, 1)) * size
     near = torch.isfinite(mine) & ((mine - its).abs() <= room)

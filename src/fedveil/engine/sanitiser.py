@@ -121,8 +121,9 @@ def summed_in_blocks(gradients: Gradients, parameters: Tensor, batch: Batch, fac
     size = block_size(slots)
     if size == slots:
         return gradients.sums(parameters, batch, factors)
-    total = torch.zeros(parameters.shape, dtype=torch.float64)
-    losses, rejected = torch.zeros(len(parameters)), torch.zeros(len(parameters), dtype=torch.int64)
+    count, device = len(parameters), parameters.device
+    total = torch.zeros(parameters.shape, dtype=torch.float64, device=device)
+    losses, rejected = torch.zeros(count, device=device), torch.zeros(count, dtype=torch.int64, device=device)
     norms = []
     for first in range(0, slots, size):
         part = slice(first, first + size)

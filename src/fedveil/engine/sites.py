@@ -122,14 +122,15 @@ class Sites:
         Where batches vary in size their records sit in random slots. A record more or less then moves no other one to
         another slot (in distribution), where the same arithmetic might round its gradient differently.
         """
-        indices, filled = draws.indices[:, step], torch.arange(draws.slots) < draws.counts[:, step, None]
+        indices, filled = draws.indices[:, step], torch.arange(draws.slots, device="cpu") < draws.counts[:, step, None]
         if draws.order is not None:
             indices, filled = (table.gather(1, draws.order[:, step]) for table in (indices, filled))
-        flat = indices.reshape(-1)
+        device = self.examples.inputs.device
+        flat = indices.reshape(-1).to(device)
         inputs = to_float(self.examples.inputs.index_select(0, flat))
         return Batch(
             inputs=inputs.view(*indices.shape, *inputs.shape[1:]),
             labels=self.examples.labels.index_select(0, flat).view(indices.shape),
-            weights=filled.to(torch.float32),
+            weights=filled.to(device, torch.float32),
             seeds=seeds,
         )

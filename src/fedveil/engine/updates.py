@@ -125,4 +125,4 @@ def clipped(
     factors = mechanism.factors(norms, below)
     parts = [updates[:, part] * factors[:, m, None] for m, part in enumerate(layout.group_slices)]
     finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
-    return torch.where(finite, torch.cat(parts, dim=-1), torch.zeros((), dtype=updates.dtype))
+    return torch.where(finite, torch.cat(parts, dim=-1), updates.new_zeros(()))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fedveil.core.objectives import Objective
 from fedveil.core.parameters import Layout
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.gradients import Batch
 
 CLOSE = 1e-3
@@ -29,13 +30,17 @@ class WholeBatches:
         named = dict(self._model.named_parameters())
         self._trained = [named[name] for name in layout.names]
         self._sound: dict[torch.Size, bool] = {}
+        self._total: Tensor | None = None
 
     def sums(self, parameters: Tensor, batch: Batch) -> tuple[Tensor, Tensor] | None:
-        """Gradients `[K, P]` and losses `[K]`, sums over the batch; None where examples meet in this network."""
+        """Gradients `[K, P]` and losses `[K]`, sums over the batch; None where examples meet in this network.
+
+        The gradients live in memory of this object: they are the caller's, to change too, until the next call.
+        """
         if not self._examples_are_apart(parameters[0], batch):
             return None
         seeds = batch.seeds or (0,) * len(parameters)
-        total, losses = torch.empty_like(parameters, memory_format=torch.contiguous_format), []
+        total, losses = self._memory(parameters), []
         with torch.random.fork_rng(devices=[], enabled=self._random):
             for k, seed in enumerate(seeds):
                 if self._random:
@@ -44,16 +49,26 @@ class WholeBatches:
                 losses.append(loss)
         return total, torch.stack(losses)
 
+    def _memory(self, parameters: Tensor) -> Tensor:
+        """Room for the gradients, the same in every call: fresh pages cost more than the arithmetic done on them."""
+        if self._total is None or self._total.shape != parameters.shape or self._total.dtype != parameters.dtype:
+            self._total = torch.empty_like(parameters, memory_format=torch.contiguous_format)
+        return self._total
+
     def _gradient(self, parameters: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor, out: Tensor) -> Tensor:
         """One client's: the gradient goes to `out`, the loss is returned."""
-        with torch.no_grad():
-            for own, value in zip(self._trained, torch.split(parameters, list(self._layout.sizes)), strict=True):
-                own.copy_(value.view(own.shape))
-        with torch.enable_grad():
-            losses = self._objective.losses(self._model(inputs), labels)
-            loss = torch.where(weights > 0, losses, 0.0).sum()
-            gradients = torch.autograd.grad(loss, self._trained, allow_unused=True, materialize_grads=True)
-        torch.cat([gradient.reshape(-1) for gradient in gradients], out=out)
+        sizes = list(self._layout.sizes)
+        values, gradients = torch.split(parameters, sizes), torch.split(out.zero_(), sizes)
+        for own, value, gradient in zip(self._trained, values, gradients, strict=True):
+            own.data, own.grad = value.view(own.shape), gradient.view(own.shape)
+        try:
+            with torch.enable_grad(), without_torch_warnings():
+                losses = self._objective.losses(self._model(inputs), labels)
+                loss = torch.where(weights > 0, losses, 0.0).sum()
+                torch.autograd.backward(loss, inputs=self._trained)  # adds to what stands in `out`
+        finally:
+            for own in self._trained:
+                own.grad = None
         return loss.detach()
 
     def _examples_are_apart(self, parameters: Tensor, batch: Batch) -> bool:

@@ -65,9 +65,11 @@ class _Measured:
     point_squares: Tensor  # [K, points]
 
     @staticmethod
-    def nothing(clients: int, parts: int, points: int) -> _Measured:
-        zeros = (torch.zeros(clients, *shape, dtype=torch.float64) for shape in ((), (parts,), (points,)))
-        return _Measured(torch.ones(clients, dtype=torch.bool), *zeros)
+    def nothing(sums: Tensor, parts: int, points: int) -> _Measured:
+        """Of the noise that is about to be added to sums `[K, P]`."""
+        clients = len(sums)
+        zeros = (sums.new_zeros(clients, *shape, dtype=torch.float64) for shape in ((), (parts,), (points,)))
+        return _Measured(sums.new_ones(clients, dtype=torch.bool), *zeros)
 
 
 class Witness:
@@ -87,7 +89,7 @@ class Witness:
         self._every = -(-max(steps, 1) // thorough)
         self._width = min(-(-MEASURED_COORDINATES // thorough), self._size)
         self._parts, self._places = _parts(layout), looked_at(layout)
-        self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64)
+        self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64, device="cpu")
         self._measured: _Measured | None = None
         self._fingerprints: list[int] = []  # step after step, those of the K
         self._unread: list[Tensor] = []  # points before their noise, of the last steps
@@ -115,7 +117,7 @@ class Witness:
         self._unread.append(seen.points)
         self._grid = grid or self._grid
         if self._measured is None:
-            self._measured = _Measured.nothing(len(sums), len(self._counts), len(self._places))
+            self._measured = _Measured.nothing(sums, len(self._counts), len(self._places))
         if seen.some is not None and seen.values is not None:
             self._measure(self._measured, seen.values, sums[:, seen.some], self._parts[seen.some])
         self.steps += 1
@@ -131,8 +133,8 @@ class Witness:
         measured.absolute += noise.abs().sum(dim=-1)
         squares = noise.square_()
         measured.good &= self._is_sized(squares)
-        measured.squares.index_add_(1, parts, squares)
-        self._counts.index_add_(0, parts, torch.ones(len(parts), dtype=torch.float64))
+        measured.squares.index_add_(1, parts.to(squares.device), squares)
+        self._counts.index_add_(0, parts, self._counts.new_ones(len(parts)))
 
     def _read_points(self, measured: _Measured) -> None:
         """Look at the points of the last steps, all at once: many small operations would cost more than the noise."""
@@ -197,7 +199,7 @@ def rows_confirmed(before: Tensor, rows: Tensor, sums: Tensor, std: float, place
 
 def within_bound(norms: Tensor, factors: Tensor, sensitivity: float) -> bool:
     """Whether rows with norms `[..., M]` of their layers, multiplied with their factors, are not longer than that."""
-    after = torch.where(factors > 0, norms * factors, torch.zeros((), dtype=norms.dtype)).double()
+    after = torch.where(factors > 0, norms * factors, norms.new_zeros(())).double()
     return bool((after.square().sum(dim=-1) <= (sensitivity * (1 + 1e-6)) ** 2).all())
 
 
@@ -205,7 +207,7 @@ def _fingerprints(points: Tensor) -> list[int]:
     """Of noise `[K, points]` in standard deviations; the same for a noise and its opposite."""
     marks = (points * 16).round_().clamp_(-127, 127).to(torch.int8)
     lead = marks.gather(1, (marks != 0).to(torch.int8).argmax(dim=1, keepdim=True))
-    return [hash(row.tobytes()) for row in torch.where(lead < 0, -marks, marks).numpy()]
+    return [hash(row.tobytes()) for row in torch.where(lead < 0, -marks, marks).cpu().numpy()]
 
 
 def _all_different(points: Tensor, released: Tensor) -> Tensor:
@@ -224,10 +226,10 @@ def _on_grid(released: Tensor, grid: float) -> Tensor:
 
 def _parts(layout: Layout) -> Tensor:
     """The number `[P]` of the piece of a layer that each coordinate belongs to."""
-    numbers = torch.empty(layout.size, dtype=torch.int64)
+    numbers = torch.empty(layout.size, dtype=torch.int64, device="cpu")
     for group, part in enumerate(layout.group_slices):
         size = part.stop - part.start
-        numbers[part] = group * PARTS + torch.arange(size) * PARTS // max(size, 1)
+        numbers[part] = group * PARTS + torch.arange(size, device="cpu") * PARTS // max(size, 1)
     return numbers
 
 
@@ -238,4 +240,4 @@ def looked_at(layout: Layout) -> Tensor:
     places = {k * layout.size // count for k in range(count)}
     for part in layout.group_slices[:LAYERS_LOOKED_AT]:
         places.update(range(part.start, min(part.start + OF_EACH_LAYER, part.stop)))
-    return torch.tensor(sorted(places))
+    return torch.tensor(sorted(places), device="cpu")

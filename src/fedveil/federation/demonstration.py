@@ -25,6 +25,7 @@ from fedveil.federation.connecting import LOOPBACK, invite
 from fedveil.federation.coordinating import run_federation
 from fedveil.federation.coordinator_home import CoordinatorHome
 from fedveil.federation.planning import make_federation_plan
+from fedveil.report.model.number_texts import epsilon_text
 from fedveil.report.terminal.run_progress import Reporter
 from fedveil.runs.result import Result
 from fedveil.runtimes.child_processes import ChildProcesses, free_port
@@ -64,6 +65,7 @@ class Demonstrated:
 
     result: Result
     home: CoordinatorHome
+    sites: tuple[SiteHome, ...]
     spent: dict[str, float]
     """ε of each site by its own ledger, in the cell of its policy."""
     seconds: float
@@ -89,7 +91,11 @@ def demonstrate(folder: Path, reporter: Reporter, say: Callable[[str], None]) ->
         with FlareTransport(home.kit) as transport:
             result = run_federation(home, transport, reporter=reporter)
     return Demonstrated(
-        result, home, {site.name: _spent(site, home.plan.hash) for site in sites}, time.monotonic() - begun
+        result=result,
+        home=home,
+        sites=tuple(sites),
+        spent={site.name: _spent(site, home.plan.hash) for site in sites},
+        seconds=time.monotonic() - begun,
     )
 
 
@@ -133,10 +139,7 @@ def _agree(site: SiteHome, path: Path) -> str:
     approve(site, plan)
     connect(site, invitation)
     allowed = site.policy.plan
-    return (
-        f"agrees to ε = {examined.price:.2f} of {site.policy.cell} at δ = {allowed.delta:g};"
-        f" its policy allows {allowed.epsilon:g}"
-    )
+    return f"agrees to ε = {epsilon_text(examined.price)} of {site.policy.cell}; its policy allows {allowed.epsilon:g}"
 
 
 def _spent(site: SiteHome, plan: str) -> float:

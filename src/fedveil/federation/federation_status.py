@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from fedveil.core.guarantee import plain_number
 from fedveil.core.scores import main_figure
-from fedveil.federation.coordinator_home import CoordinatorHome
+from fedveil.federation.coordinator_home import CoordinatorHome, now
+from fedveil.ledger.ledger_copy import read_copy
 from fedveil.ledger.ledger_errors import LedgerBusy
-from fedveil.report.model.number_texts import epsilon_text
+from fedveil.report.model.number_texts import delta_text, duration_text, epsilon_text
+from fedveil.report.model.status_facts import SHORT_HASH, StatusFacts
 from fedveil.runs.account import OWN_UNIT, OWN_VIEW, account
 
 
@@ -25,6 +29,7 @@ class SiteContact:
     problem: str
     text: str
     spent: float | None  # ε by the coordinator's own account, which knows only this plan
+    last_heard: float | None = None  # seconds ago
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class FederationStatus:
     rounds: int
     planned: int
     finished: bool
+    running: bool
+    delta: float
     figure: str
     quality: float | None  # by that figure, on the coordinator's public records
     sites: tuple[SiteContact, ...]
@@ -48,15 +55,12 @@ class FederationStatus:
 
 
 def federation_status(home: CoordinatorHome) -> FederationStatus:
-    """How things stand; while a run goes on, without what each site has spent, since the run holds the ledger."""
-    plan, files, contacts = home.plan, home.run, home.contacts()
+    """How things stand, also while a run goes on."""
+    plan, files = home.plan, home.run
+    spent, running = _spent(home)  # first, because it takes longest
+    contacts = home.contacts()
     events = [event for event in files.read_events() if event["event"] == "round"] if files.events.exists() else []
-    spent: tuple[float, ...] | None = None
-    if files.ledger.is_file():
-        try:
-            spent = account(files.directory).per_client
-        except LedgerBusy:
-            spent = None
+    moment = now()
     sites = []
     for number, site in enumerate(plan.sites):
         mine = [contact for contact in contacts if contact.site == site.name]
@@ -72,6 +76,7 @@ def federation_status(home: CoordinatorHome) -> FederationStatus:
                 problem="" if last is None else last.problem,
                 text="" if last is None else last.text,
                 spent=None if spent is None else spent[number],
+                last_heard=None if last is None else max(0.0, moment - last.time),
             )
         )
     figure = main_figure(plan.schema.task)
@@ -82,19 +87,72 @@ def federation_status(home: CoordinatorHome) -> FederationStatus:
         rounds=files.published_rounds() if files.checkpoints.is_dir() else 0,
         planned=plan.spec.method.rounds,
         finished=files.result.exists(),
+        running=running,
+        delta=plan.context.delta,
         figure=figure.name,
         quality=measured[-1] if measured else None,
         sites=tuple(sites),
     )
 
 
-def federation_lines(status: FederationStatus) -> list[str]:
-    """For a terminal."""
-    state = "finished" if status.finished else "not finished; go on with: fedveil federation run"
-    quality = "" if status.quality is None else f", {status.figure} {status.quality:.4f} on public records"
-    lines = [f"plan '{status.plan}' {status.hash[:16]}: {status.rounds} of {status.planned} rounds{quality}; {state}"]
-    for site in status.sites:
-        cost = "" if site.spent is None else f", ε = {epsilon_text(site.spent)} of {OWN_UNIT} × {OWN_VIEW}"
-        trouble = f"; {site.problem}: {site.text}" if site.problem else ""
-        lines.append(f"  {site.name}: {site.answers} answers, {site.missed} missed{cost}{trouble}")
-    return lines
+def federation_summary(status: FederationStatus) -> StatusFacts:
+    """The same as it is shown."""
+    missing = [site.name for site in status.sites if site.problem]
+    silent = [site.name for site in status.sites if site.last_heard is None]
+    if status.finished:
+        state = ("good", "finished")
+    elif missing:
+        state = ("warn", f"missing: {', '.join(missing)}")
+    else:
+        state = ("note", "running" if status.running else "not running; go on with: fedveil federation run")
+    quality = "not measured yet" if status.quality is None else f"{status.quality:.4f} on public records"
+    rows = tuple(
+        (
+            site.name,
+            f"{site.records:,}",
+            str(site.answers),
+            str(site.missed),
+            "–" if site.last_round is None else str(site.last_round + 1),
+            "–" if site.last_heard is None else f"{duration_text(site.last_heard)} ago",
+            epsilon_text(site.spent),
+        )
+        for site in status.sites
+    )
+    return StatusFacts(
+        role="Coordinator",
+        name=f"{status.plan} {status.hash[:SHORT_HASH]}",
+        state=state,
+        facts=(
+            ("Rounds published", f"{status.rounds} of {status.planned}"),
+            (status.figure[:1].upper() + status.figure[1:], quality),
+            (
+                "Sites that answered when last asked",
+                f"{len(status.sites) - len({*missing, *silent})} of {len(status.sites)}",
+            ),
+        ),
+        share=status.rounds / status.planned,
+        caption=f"Sites; ε spent under this plan, of {OWN_UNIT} × {OWN_VIEW} at δ = {delta_text(status.delta)}",
+        headings=("site", "records", "answers", "missed", "last round", "last heard", "ε"),
+        rows=rows,
+        notes=tuple(f"{site.name}: {site.problem}: {site.text}" for site in status.sites if site.problem),
+        over=status.finished,
+    )
+
+
+def _spent(home: CoordinatorHome) -> tuple[tuple[float, ...] | None, bool]:
+    """What each site has spent by the run's ledger, and whether a run holds it now; then a copy is read."""
+    files = home.run
+    if not files.ledger.is_file():
+        return None, False
+    try:
+        return account(files.directory).per_client, False
+    except LedgerBusy:
+        return (read_copy(files.ledger, lambda copy: _spent_in(home, copy.parent)), True)
+
+
+def _spent_in(home: CoordinatorHome, folder: Path) -> tuple[float, ...] | None:
+    """By a copy of the ledger, with what it is held to beside it."""
+    for path in (home.run.spec, home.run.manifest, home.run.schema):
+        if path.is_file():
+            shutil.copyfile(path, folder / path.name)
+    return account(folder).per_client

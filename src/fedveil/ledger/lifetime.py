@@ -105,7 +105,7 @@ class LifetimeLedger(ChainedFile):
             self._write({"kind": "begin", "random": secrets.token_hex(32), "pins": digests})
         changed = [pin for pin, digest in digests.items() if (self._pins or {}).get(pin) != digest]
         if changed:
-            raise FedveilError(f"{self._path}: the {changed[0]} changed since this ledger was begun; put it back")
+            raise FedveilError(f"{self._path}: the {changed[0]} changed since this ledger was begun; put back what was")
 
     def approve(self, plan: str, name: str) -> None:
         """Somebody here agrees to a plan."""

@@ -137,7 +137,7 @@ class Histogram:
 
     def report(self, lengths: Tensor, bound: float) -> Tensor:
         """`[K, bins]` from the norms `[K]`; a norm that is not finite counts as very large."""
-        edges = torch.tensor([2.0**power for power in range(self.lowest, self.highest + 1)])
+        edges = torch.tensor([2.0**power for power in range(self.lowest, self.highest + 1)], device=lengths.device)
         bins = torch.bucketize(torch.nan_to_num(lengths, nan=math.inf), edges)
         return torch.nn.functional.one_hot(bins, self.width).to(torch.float64)
 

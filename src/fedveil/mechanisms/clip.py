@@ -60,11 +60,11 @@ class Clip:
 
     def factors(self, norms: Tensor, bound: float, margin: float = NORM_MARGIN) -> Tensor:
         """min(1, C·(1 − margin)/‖row‖) for norms `[..., M]` of a row's layers; 0 for a row with one not finite."""
-        limit = torch.tensor(bound * (1 - margin), dtype=norms.dtype)
+        limit = torch.tensor(bound * (1 - margin), dtype=norms.dtype, device=norms.device)
         finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
         if self.by == "flat":
             length = norms.square().sum(dim=-1, keepdim=True).sqrt()
             factor = (limit / length.clamp_min(limit)).expand_as(norms)
         else:
             factor = limit / norms.clamp_min(limit)
-        return torch.where(finite, factor, torch.zeros((), dtype=norms.dtype))
+        return torch.where(finite, factor, torch.zeros((), dtype=norms.dtype, device=norms.device))

@@ -38,17 +38,18 @@ class NoiseSource:
     def add(self, purpose: Purpose, addresses: Sequence[Address], values: Tensor, std: float) -> None:
         """Round `values` `[K, P]` (single or double precision) to the grid of `std` and add its noise, in place.
 
-        Row `i` draws from the stream at `addresses[i]`.
+        Row `i` draws from the stream at `addresses[i]`. The sampler works in the memory of the host: values on another
+        device are copied there and, with their noise, back.
         """
-        if values.is_contiguous():
+        if values.is_contiguous() and values.device.type == "cpu":
             self._sampler.release(purpose, addresses, values.numpy(), grid_width(std))
         else:
-            packed = values.contiguous()
+            packed = values.cpu().contiguous()
             self._sampler.release(purpose, addresses, packed.numpy(), grid_width(std))
             values.copy_(packed)
 
     def integers(self, purpose: Purpose, addresses: Sequence[Address], size: int) -> Tensor:
         """The noise by itself, in cells: `[len(addresses), size]` int32."""
-        values = torch.empty(len(addresses), size, dtype=torch.int32)
+        values = torch.empty(len(addresses), size, dtype=torch.int32, device="cpu")
         self._sampler.release(purpose, addresses, values.numpy(), 0.0)
         return values

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
-from torch.nn import functional
+from typing import TYPE_CHECKING
 
 from fedveil.core.checks import count, positive
+from fedveil.core.deferred import torch
 from fedveil.core.streams import Address, Purpose
 from fedveil.core.types import Declaration, Sampling, Unit
 from fedveil.mechanisms.noise import NoiseSource, grid_width
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EVALUATION = "evaluation"
 """The place of these declarations. They are no part of a training: they compose with it."""
@@ -90,7 +91,7 @@ def counted_cells(outputs: Tensor, labels: Tensor, std: float) -> Tensor:
     right = (values.argmax(dim=1) == labels) & torch.isfinite(values).all(dim=1)
     numbers = torch.bincount(labels + classes * (~right).long(), minlength=2 * classes) * cells
     limit = loss_limit(classes)
-    losses = functional.cross_entropy(values, labels, reduction="none").nan_to_num(limit).clamp(0.0, limit)
+    losses = torch.nn.functional.cross_entropy(values, labels, reduction="none").nan_to_num(limit).clamp(0.0, limit)
     return torch.cat([numbers, (losses / limit * cells).floor().long().clamp(max=cells).sum().unsqueeze(0)])
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fedveil.core.checks import FieldError
 from fedveil.core.errors import FedveilError
 from fedveil.core.suggestions import did_you_mean
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.models import networks
 from fedveil.models.features import FixedFeatures
 from fedveil.models.scattering import scattering
@@ -57,7 +58,7 @@ def build(
         if not options:
             raise FedveilError(f"model: {name} must take (input_shape, classes) ({error})") from None
         raise FedveilError(f"model.options: {name} takes no such options ({error})") from None
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), without_torch_warnings():
         torch.manual_seed(seed)
         try:
             model = factory(tuple(input_shape), classes, **options)
@@ -111,11 +112,6 @@ def check(model: object, input_shape: Sequence[int], classes: int, name: str, *,
             raise FedveilError(
                 f"model: {name} has {type(module).__name__} at '{path}', which mixes the examples of a batch, so no"
                 " example has a gradient of its own; use GroupNorm or LayerNorm"
-            )
-        if isinstance(module, nn.RNN | nn.GRU):
-            raise FedveilError(
-                f"model: {name} has {type(module).__name__} at '{path}', which torch can't vectorise over examples;"
-                " use LSTM"
             )
     for path, parameter in model.named_parameters():
         if parameter.requires_grad and parameter.dtype not in (torch.float32, torch.float64):

@@ -25,7 +25,7 @@ CHARACTER_KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
 SILHOUETTES, CHARACTERS, GREY_LEAVES, GREY_OUTPUTS = 4000, 4000, 1000, 256
 COLOUR_LEAVES, COLOUR_OUTPUTS = 8000, 256
 """The drawn pictures behind the bases for any pictures, and how many directions are kept."""
-SLOPE, RIDGE = 4.0, 0.002
+SLOPE, GATE_RIDGE = 4.0, 0.002
 """How surely a picture is taken for strokes or for none, and how smooth the rule is that tells them apart."""
 
 BASIS, SCENES = (Path(__file__).with_name(name) for name in ("strokes.safetensors", "scenes.safetensors"))
@@ -93,7 +93,7 @@ def make_scenes() -> dict[str, Tensor]:
     scenes = _scattered(leaves(GREY_LEAVES, 1, 28, SEED))
     mean, directions = whitened(torch.cat([shapes, strokes, scenes]), GREY_OUTPUTS, SHRINKAGE)
     likeness, threshold = told_apart(
-        (strokes - mean) @ directions, (torch.cat([shapes, scenes]) - mean) @ directions, RIDGE
+        (strokes - mean) @ directions, (torch.cat([shapes, scenes]) - mean) @ directions, GATE_RIDGE
     )
     stroke_mean, stroke_directions = _stored()
     offset = functional.normalize(((shapes - stroke_mean) @ stroke_directions).mean(dim=0), dim=0)

@@ -16,7 +16,6 @@
 #include <Python.h>
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128 }; /* vectors of a stretch at a time; floats behind an image */
@@ -34,42 +33,31 @@ typedef struct {
     int pixels, taps, rows, run, line, pitch, border, size, blocks, vectors, span, wide, *from, *at, *order;
 } Walk;
 
-static char *scratch; /* memory of a call, kept for the next; calls hold the interpreter's lock */
-static size_t scratch_size, scratch_used;
+static char *scratch; /* memory of the call that runs: calls hold the interpreter's lock */
 
 static void *take(size_t floats)
 {
-    char *place = scratch + scratch_used;
-    scratch_used += (floats * 4 + 63) / 64 * 64;
+    char *place = scratch;
+    scratch += (floats * 4 + 63) / 64 * 64;
     return memset(place, 0, floats * 4);
 }
 
 static int up(int count, int to) { return (count + to - 1) / to * to; }
 
-static Walk sizes_of(const Shape *s, int lanes)
-{
-    Walk w = {.pixels = s->out_h * s->out_w, .taps = s->channels * s->kernel_h * s->kernel_w};
-    w.rows = s->patched ? 1 : s->kernel_h;
-    w.run = s->patched ? w.taps : s->kernel_w * s->channels;
-    w.line = (s->width + 2 * s->pad_w) * s->channels;
-    w.pitch = up(w.run, MOST_LANES);
-    w.border = (s->height + 2 * s->pad_h) * w.line + SPARE;
-    w.size = up(s->patched ? w.pixels * w.pitch + SPARE : w.border, MOST_LANES);
-    int all = up(w.run, lanes) / lanes;
-    w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
-    w.wide = up(s->filters, lanes);
-    return w;
-}
-
 static Walk walk_of(const Shape *s, int lanes)
 {
-    Walk w = sizes_of(s, lanes);
+    Walk w = {.pixels = s->out_h * s->out_w, .taps = s->channels * s->kernel_h * s->kernel_w};
+    w.rows = s->patched ? 1 : s->kernel_h, w.run = s->patched ? w.taps : s->kernel_w * s->channels;
+    w.line = (s->width + 2 * s->pad_w) * s->channels, w.pitch = up(w.run, MOST_LANES);
+    w.border = (s->height + 2 * s->pad_h) * w.line + SPARE;
+    w.size = up(s->patched ? w.pixels * w.pitch + SPARE : w.border, MOST_LANES), w.wide = up(s->filters, lanes);
+    int all = up(w.run, lanes) / lanes, area = s->kernel_h * s->kernel_w;
+    w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
     w.from = take(w.pixels), w.at = take(w.pixels), w.order = take(w.taps);
     for (int p = 0; p < w.pixels; p++) {
         w.from[p] = p / s->out_w * s->stride_h * w.line + p % s->out_w * s->stride_w * s->channels;
         w.at[p] = s->patched ? p * w.pitch : w.from[p];
     }
-    int area = s->kernel_h * s->kernel_w;
     for (int u = 0; u < w.taps; u++)
         w.order[u] = u % area * s->channels + u / area;
     return w;
@@ -107,6 +95,14 @@ static void deposit(const Shape *s, const Walk *w, const float *grid, float *par
         memcpy(parameters + s->bias, grid + s->filters * w->taps, s->filters * sizeof *grid);
 }
 
+/* The weights of one client as [taps, filters]. Here, since vector code would gather them slowly. */
+static void pack(const Shape *s, const Walk *w, const float *weights, float *matrix)
+{
+    for (int u = 0; u < w->taps; u++)
+        for (int o = 0; o < s->filters; o++)
+            matrix[w->order[u] * w->wide + o] = weights[o * w->taps + u];
+}
+
 typedef void Kernel(const Shape *s, float *const *buffers);
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -136,6 +132,10 @@ typedef void Kernel(const Shape *s, float *const *buffers);
 INLINE __m512 load_512(const float *from, int n) { return _mm512_maskz_loadu_ps(mask_512(n), from); }
 INLINE void store_512(float *to, __m512 v, int n) { _mm512_mask_storeu_ps(to, mask_512(n), v); }
 INLINE __m512 keep_512(__m512 v, __m512 of) { return _mm512_maskz_mov_ps(~is_512(of, _CMP_LE_OQ), v); }
+INLINE __m512 choose_512(__m512 x, __m512 best, __m512 a, __m512 b) /* a where x is larger than best, or no number */
+{
+    return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), a);
+}
 INLINE float total_512(__m512 v) { return _mm512_reduce_add_ps(v); }
 #include "layer_kernels.c"
 #pragma GCC pop_options
@@ -154,6 +154,10 @@ static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 INLINE __m256 load_256(const float *from, int n) { return _mm256_maskload_ps(from, mask_256(n)); }
 INLINE void store_256(float *to, __m256 v, int n) { _mm256_maskstore_ps(to, mask_256(n), v); }
 INLINE __m256 keep_256(__m256 v, __m256 of) { return _mm256_andnot_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_LE_OQ), v); }
+INLINE __m256 choose_256(__m256 x, __m256 best, __m256 a, __m256 b)
+{
+    return _mm256_blendv_ps(b, a, _mm256_or_ps(_mm256_cmp_ps(x, best, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
 INLINE float total_256(__m256 v)
 {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -175,38 +179,26 @@ static int lanes_here(void) { return 0; }
 #define BOTH(name) {NULL, NULL}
 #endif
 
-static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect)};
+static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect),
+                                     BOTH(dense),    BOTH(outer),   BOTH(pool)};
 
-/* run(kernel, lanes, shape i32[20], five addresses): whoever calls has checked that shape and memory fit together. */
+/* run(kernel, lanes, shape i32[20], scratch, five addresses): whoever calls has checked that they fit together. */
 static PyObject *py_run(PyObject *self, PyObject *arguments)
 {
-    int kernel, lanes;
-    Py_buffer shape;
+    int kernel, lanes, known = sizeof kernels / sizeof *kernels;
+    Py_buffer shape, room;
     unsigned long long at[5];
-    if (!PyArg_ParseTuple(arguments, "iiy*KKKKK", &kernel, &lanes, &shape, at, at + 1, at + 2, at + 3, at + 4))
-        return NULL;
-    const Shape *s = shape.buf;
-    int fits = shape.len == sizeof *s && kernel >= 0 && kernel < 4 && (lanes == 8 || lanes == 16) && lanes <= lanes_here();
-    if (fits) { /* as much scratch memory as any kernel takes, at most */
-        Walk w = sizes_of(s, MOST_LANES);
-        size_t image = w.border + w.pixels * (size_t)up(w.taps, MOST_LANES) + 2 * SPARE, lists = w.pixels * (size_t)(1 + 2 * w.wide);
-        size_t matrix = w.wide * (size_t)(w.taps + w.rows * SPARE), rest = w.border + 4 * (size_t)(w.pixels + w.taps + w.wide);
-        size_t bytes = 4 * (s->slots * (image + lists) + matrix + rest + 1024);
-        if (bytes > scratch_size) {
-            free(scratch), scratch = aligned_alloc(64, bytes = (bytes + 4095) / 4096 * 4096);
-            scratch_size = scratch ? bytes : 0;
-        }
-        scratch_used = 0, fits = scratch != NULL;
-    }
     float *buffers[5];
+    if (!PyArg_ParseTuple(arguments, "iiy*w*KKKKK", &kernel, &lanes, &shape, &room, at, at + 1, at + 2, at + 3, at + 4))
+        return NULL;
+    int fits = shape.len == sizeof(Shape) && kernel >= 0 && kernel < known && lanes >= 8 && lanes <= lanes_here();
     for (int i = 0; i < 5; i++)
         buffers[i] = (float *)(uintptr_t)at[i];
+    scratch = room.buf;
     if (fits)
-        kernels[kernel][lanes == 8](s, buffers);
-    PyBuffer_Release(&shape);
-    if (!fits)
-        return PyErr_Format(PyExc_ValueError, "no such kernel, or no memory");
-    Py_RETURN_NONE;
+        kernels[kernel][lanes == 8](shape.buf, buffers);
+    PyBuffer_Release(&shape), PyBuffer_Release(&room);
+    return fits ? PyBool_FromLong(1) : PyErr_Format(PyExc_ValueError, "no such kernel");
 }
 
 static PyObject *py_lanes(PyObject *self, PyObject *nothing) { return PyLong_FromLong(lanes_here()); }
@@ -253,10 +245,8 @@ static void NAME(convolve)(const Shape *s, float *const *b)
     float *out = b[2], *matrix = take((size_t)w.taps * w.wide), *start = take(w.wide);
     float *border = take(w.border), *image = take(w.size);
     for (int client = 0; client < s->clients; client++) {
-        const float *own = b[0] + (ptrdiff_t)client * s->size, *weights = own + s->weight;
-        for (int u = 0; u < w.taps; u++)
-            for (int o = 0; o < s->filters; o++)
-                matrix[w.order[u] * w.wide + o] = weights[o * w.taps + u];
+        const float *own = b[0] + (ptrdiff_t)client * s->size;
+        pack(s, &w, own + s->weight, matrix);
         if (s->bias >= 0)
             memcpy(start, own + s->bias, s->filters * sizeof *start);
         for (int slot = 0; slot < s->slots; slot++) {
@@ -440,5 +430,72 @@ static void NAME(collect)(const Shape *s, float *const *b)
         }
         deposit(s, &w, grid, b[2] + (ptrdiff_t)client * s->size);
     }
+}
+
+/* A dense layer, whose inputs are channels and whose outputs are filters: four examples at a time. */
+static void NAME(dense)(const Shape *s, float *const *b)
+{
+    for (int client = 0; client < s->clients; client++)
+        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o++)
+            for (int e = client * s->slots; e < end; e += 4) {
+                const float *own = b[0] + (ptrdiff_t)client * s->size, *weights = own + s->weight + (ptrdiff_t)o * s->channels;
+                vec sum[4] = {MM(setzero)(), MM(setzero)(), MM(setzero)(), MM(setzero)()};
+                for (int i = 0; i < s->channels; i += LANES) {
+                    int left = LEAST(s->channels - i, LANES);
+                    vec weight = NAME(load)(weights + i, left);
+                    for (int v = 0; v < 4; v++)
+                        sum[v] = MM(fmadd)(weight, NAME(load)(b[1] + (ptrdiff_t)LEAST(e + v, end - 1) * s->channels + i, left), sum[v]);
+                }
+                for (int v = 0; v < 4 && e + v < end; v++)
+                    b[2][(e + v) * s->filters + o] = NAME(total)(sum[v]) + (s->bias < 0 ? 0 : own[s->bias + o]);
+            }
+}
+
+/* The sum of a client's gradients, each the product of its deltas and its inputs. */
+static void NAME(outer)(const Shape *s, float *const *b)
+{
+    for (int row = 0; row < s->clients * s->filters; row++) {
+        int client = row / s->filters, o = row % s->filters, first = client * s->slots;
+        float *total = b[2] + (ptrdiff_t)client * s->size, *bias = s->bias < 0 ? NULL : total + s->bias + o;
+        for (int i = 0; i < s->channels; i += LANES) {
+            vec sum = MM(setzero)();
+            int left = LEAST(s->channels - i, LANES);
+            for (int e = first; e < first + s->slots; e++) {
+                vec input = NAME(load)(b[0] + (ptrdiff_t)e * s->channels + i, left);
+                sum = MM(fmadd)(MM(set1)(b[1][e * s->filters + o]), input, sum);
+            }
+            NAME(store)(total + s->weight + (ptrdiff_t)o * s->channels + i, sum, left);
+        }
+        for (int e = first; bias && e < first + s->slots; e++)
+            *bias = b[1][e * s->filters + o] + (e > first ? *bias : 0);
+    }
+}
+
+/* The largest of each window and its place in it; what is not a number counts as largest. With deltas the way back. */
+static void NAME(pool)(const Shape *s, float *const *b)
+{
+    int pixels = s->out_h * s->out_w, image = s->height * s->width * s->channels;
+    if (b[3])
+        memset(b[0], 0, sizeof(float) * s->clients * s->slots * image);
+    for (int e = 0; e < s->clients * s->slots; e++)
+        for (int p = 0; p < pixels; p++)
+            for (int c = 0; c < s->channels; c += LANES) {
+                int left = LEAST(s->channels - c, LANES), first = p / s->out_w * s->stride_h * s->width + p % s->out_w * s->stride_w;
+                float *x = b[0] + (ptrdiff_t)e * image + first * s->channels + c, k = 0;
+                ptrdiff_t at = ((ptrdiff_t)e * pixels + p) * s->channels + c;
+                vec best = NAME(load)(x, left), one = MM(set1)(1), place = MM(setzero)(), delta = place;
+                if (b[3])
+                    delta = NAME(load)(b[3] + at, left), place = NAME(load)(b[2] + at, left);
+                for (int i = 0; i < s->kernel_h; i++, x += (s->width - s->kernel_w) * s->channels)
+                    for (int j = 0; j < s->kernel_w; j++, k++, x += s->channels) {
+                        vec value = NAME(load)(x, left), off = MM(sub)(place, MM(set1)(k));
+                        if (b[3]) /* 1 - off² is positive at the winner's place alone */
+                            NAME(store)(x, MM(add)(value, NAME(keep)(delta, MM(fnmadd)(off, off, one))), left);
+                        else
+                            place = NAME(choose)(value, best, MM(set1)(k), place), best = NAME(choose)(value, best, value, best);
+                    }
+                if (!b[3])
+                    NAME(store)(b[1] + at, best, left), NAME(store)(b[2] + at, place, left);
+            }
 }
 #endif

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 try:
@@ -24,7 +25,8 @@ else:
 MOST_TAPS = 1 << 16
 """Weights of one filter, at most."""
 
-
+SPARE = 128
+"""Floats behind an image, as in the C file."""
 
 @dataclass(frozen=True)
 class ConvolutionShape:
@@ -65,6 +67,32 @@ class ConvolutionShape:
         if not (all(last) and inside and positive and whole):
             raise ValueError(f"no convolution: {self}")
 
+    @staticmethod
+    def dense_layer(
+        examples: tuple[int, int], size: int, weight: int, bias: int, layer: tuple[int, int]
+    ) -> ConvolutionShape:
+        """A dense layer of (inputs, outputs) for (clients, slots): each example is an image of one pixel.
+
+        Not several of them one image: kernels write zeros past the end of a pixel, and zero times infinity is none.
+        """
+        sizes = (1, 1, 1, 1, 1, 1, 0, 0, 1, 1)
+        return ConvolutionShape(*examples, size, weight, bias, *layer, *sizes, False, False, False)
+
+    @staticmethod
+    def max_pool(
+        examples: tuple[int, int],
+        channels: int,
+        sizes: tuple[int, int],
+        kernel: tuple[int, int],
+        stride: tuple[int, int],
+    ) -> ConvolutionShape:
+        """A max pool of channels-last images, without a border, for (clients, slots)."""
+        output = (sizes[0] - kernel[0]) // stride[0] + 1, (sizes[1] - kernel[1]) // stride[1] + 1
+        size = channels * channels * kernel[0] * kernel[1]
+        return ConvolutionShape(
+            *examples, size, 0, -1, channels, channels, *sizes, *kernel, *stride, 0, 0, *output, False, False, False
+        )
+
     @property
     def taps(self) -> int:
         return self.channels * self.kernel_height * self.kernel_width
@@ -89,6 +117,16 @@ class ConvolutionShape:
             "N": examples,
             "n": examples,
         }
+
+    @cached_property
+    def _room(self) -> NDArray[np.float32]:
+        """Memory for whatever a kernel keeps while it runs, at most."""
+        pixels, lines = self.out_height * self.out_width, self.height + 2 * self.padding_height
+        wide, line = _up(self.filters), (self.width + 2 * self.padding_width) * self.channels
+        images = 2 * lines * line + pixels * _up(self.taps) + 4 * SPARE
+        matrix = (wide + 1) * (self.taps + self.kernel_height * SPARE)
+        rest = 4 * (pixels + self.taps + wide) + 1024
+        return np.empty(self.slots * (images + pixels * (1 + 2 * wide)) + matrix + rest, np.float32)
 
     def convolve(self, parameters: Tensor, inputs: Tensor, outputs: Tensor, lanes: int) -> None:
         """Write the outputs."""
@@ -116,6 +154,22 @@ class ConvolutionShape:
         """Write the sum of each client's gradients times their factors, added in their order, in single precision."""
         self._run(3, lanes, "GNP", gradients, factors, total)
 
+    def dense(self, parameters: Tensor, inputs: Tensor, outputs: Tensor, lanes: int) -> None:
+        """Write the outputs of a dense layer: inputs are channels, outputs are filters of a single pixel."""
+        self._run(4, lanes, "PIO", parameters, inputs, outputs)
+
+    def outer(self, inputs: Tensor, delta: Tensor, total: Tensor, lanes: int) -> None:
+        """Write the sum of a dense layer's gradients, products of `delta` and inputs, added in their order."""
+        self._run(5, lanes, "IOP", inputs, delta, total)
+
+    def pool(self, inputs: Tensor, outputs: Tensor, winners: Tensor, lanes: int) -> None:
+        """Write the largest number of each window, channel by channel, and its place in the window."""
+        self._run(6, lanes, "IOO", inputs, outputs, winners)
+
+    def unpool(self, result: Tensor, outputs: Tensor, winners: Tensor, delta: Tensor, lanes: int) -> None:
+        """Write the derivative by a pool's inputs."""
+        self._run(6, lanes, "IOOO", result, outputs, winners, delta)
+
     def _run(self, kernel: int, lanes: int, kinds: str, *memory: Tensor | None) -> None:
         if lanes not in LANES:
             raise ValueError(f"this machine has no vectors of {lanes} floats")
@@ -123,8 +177,11 @@ class ConvolutionShape:
         for place, (kind, tensor) in enumerate(zip(kinds, memory, strict=True)):
             if tensor is None:
                 continue
-            fits = tensor.numel() == self._counts[kind] and tensor.dtype == torch.float32
-            if not (fits and tensor.is_contiguous() and tensor.device.type == "cpu"):
+            if not (tensor.numel() == self._counts[kind] and tensor.is_contiguous() and tensor.dtype == torch.float32):
                 raise ValueError(f"memory of shape {tuple(tensor.shape)} does not fit {self}")
             addresses[place] = tensor.data_ptr()
-        layer_kernels.run(kernel, lanes, self._numbers, *addresses)
+        layer_kernels.run(kernel, lanes, self._numbers, self._room, *addresses)
+
+
+def _up(count: int) -> int:
+    return -(-count // 16) * 16

@@ -55,7 +55,7 @@ BETTER = (
     " data the batches are Poisson samples and the network is the same."
 )
 
-DOORS = (
+DOOR_REMARK = (
     f"“{RECORD_DOOR}” and “{CLIENT_DOOR}”: what the two front doors reach for the ε that the paper claims (record"
     " against server, client in the released model), on the same records and clients. They choose network, cohort,"
     " batch, clip, rate and rounds from public facts, so the share of participants is not the column's."
@@ -128,7 +128,7 @@ _TABLE_2 = Reproduction(
         " (calibrated: 30 rounds)",
         "paper": "as stated: T = 100, L = 100, B = 5, two label shards of 500 records a client",
     },
-    remarks=(NOISE, LITTLE_SIGNAL, BETTER, DOORS),
+    remarks=(NOISE, LITTLE_SIGNAL, BETTER, DOOR_REMARK),
     ordered=True,
 )
 
@@ -264,14 +264,14 @@ _TABLE_4 = Reproduction(
     title="Fed-CDP, Table IV: accuracy by clipping bound",
     cells=lambda scale: _sweep("fed-cdp-table-4", "example.clip", scale),
     scales={"small": SMALL_WORDS, "paper": "as stated"},
-    remarks=(NOISE, BETTER, DOORS),
+    remarks=(NOISE, BETTER, DOOR_REMARK),
 )
 _TABLE_5 = Reproduction(
     name="fed-cdp-table-5",
     title="Fed-CDP, Table V: accuracy by noise scale",
     cells=lambda scale: _sweep("fed-cdp-table-5", "example.sigma", scale),
     scales={"small": SMALL_WORDS, "paper": "as stated"},
-    remarks=(NOISE, BETTER, DOORS),
+    remarks=(NOISE, BETTER, DOOR_REMARK),
 )
 
 

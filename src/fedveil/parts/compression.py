@@ -63,7 +63,7 @@ class Share:
         sent = torch.zeros_like(updates)
         for k, address in enumerate(addresses):
             order = streams.generator(Purpose.SELECTION, address).permutation(size)
-            chosen = torch.from_numpy(order[: self.kept(size)])
+            chosen = torch.from_numpy(order[: self.kept(size)]).to(updates.device)
             sent[k, chosen] = updates[k, chosen]
         return sent
 

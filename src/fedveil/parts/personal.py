@@ -73,7 +73,7 @@ class Attention:
         scale = distances.sum() / max(count * (count - 1), 1)
         scores = -distances / (self.temperature * scale.clamp_min(1e-30))
         scores.fill_diagonal_(-torch.inf)
-        return torch.softmax(scores, dim=-1) if count > 1 else torch.ones(1, 1)
+        return torch.softmax(scores, dim=-1) if count > 1 else models.new_ones(1, 1)
 
     def mixtures(self, models: Tensor) -> Tensor:
         """The models `[m, P]` to start from, for the whole cohort at once."""

@@ -15,6 +15,7 @@ from fedveil.core.objectives import objective_for
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Purpose, Streams
 from fedveil.data.dataset import Dataset
+from fedveil.data.examples import check_brightness
 from fedveil.data.partitions import Partition
 from fedveil.data.site_tables import SiteProgress
 from fedveil.engine.job import NO_TESTS, Job
@@ -119,6 +120,9 @@ def prepare(
         seed=initial,
         tokens=dataset.tokens,
     )
+    if spec.model.name == "scattering":
+        for part in (dataset.train, dataset.validation):
+            check_brightness(f"data set '{dataset.name}'", part.inputs)
     layers = Layout.of(model).group_count
     assert layers == (known_layers(spec.model.name, dataset.input_shape, spec.model.options) or layers), model
     outlook = promised(spec, dataset.outline, partition, layers)

@@ -28,6 +28,8 @@ _RIGHTS = (
     "submit_job", "clone_job", "manage_job", "download_job", "view", "operate", "shell_commands", "byoc",
     "server-predeployed-flwr",
 )  # fmt: skip
+_RETRIED = 5.0
+"""Seconds in which a piece of a message is sent again. What is lost for longer is asked for again, as a whole."""
 _HEARTBEAT = 4
 """Seconds. A site whose connection was lost is known to be back after as long."""
 
@@ -188,6 +190,8 @@ def _communication() -> dict[str, Any]:
         "backbone_conn_gen": 1,
         "max_message_size": LARGEST_MESSAGE,
         "streaming_max_blob_size": LARGEST_MESSAGE,
+        # NVFlare keeps every message that came, and a thread for each, for as long as it may be sent again.
+        "streaming_retry_timeout": _RETRIED,
         "internal": {"scheme": "tcp", "resources": {"host": "127.0.0.1", "connection_security": "mtls"}},
     }
 

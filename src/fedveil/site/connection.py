@@ -72,5 +72,14 @@ def connect(home: SiteHome, invitation: Invitation) -> None:
         )
 
 
+def kit_of(home: SiteHome) -> Path:
+    """What the site serves from; an error where it has not agreed to an invitation yet."""
+    if not home.kit.is_dir():
+        raise FedveilError(
+            f"{home.directory}: not connected to anybody yet; first: fedveil site approve INVITATION.json"
+        )
+    return home.kit
+
+
 def _key_file(home: SiteHome) -> Path:
     return home.directory / "connection.key"

@@ -26,6 +26,7 @@ from typing import Any, Self
 
 from fedveil.accounting.alone import PlanBounds, bounds_of
 from fedveil.accounting.count_rule import is_count
+from fedveil.accounting.kept_grids import forget_grids
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration
 from fedveil.ledger.lifetime import LifetimeLedger, PaidQuestion
@@ -132,6 +133,7 @@ class SiteServer:
         if hash not in self._work:
             work = PlannedWork(self._home, self._home.read_plan(hash))
             work.check()
+            forget_grids()
             self._work[hash] = work
         return self._work[hash]
 
@@ -147,6 +149,7 @@ class SiteServer:
         kept = None if paid is None else self._outbox.get(paid)
         if paid is None or (paid.answer is not None and kept is None):
             self._check_room(asked)
+            forget_grids()
             self._before(AnswerStep.CHARGE)
             paid = self.ledger.charge(work.plan.hash, asked.name, asked.round, asked.declared)
             kept = None

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from fedveil.core.guarantee import plain_number
-from fedveil.ledger.anchor import LedgerSummary, anchor_path
-from fedveil.ledger.ledger_errors import LedgerBusy, LedgerUnusable
+from fedveil.ledger.anchor import LedgerSummary
+from fedveil.ledger.ledger_copy import read_copy
+from fedveil.ledger.ledger_errors import LedgerBusy
 from fedveil.ledger.lifetime import LifetimeLedger
-from fedveil.report.model.number_texts import epsilon_text
+from fedveil.report.model.number_texts import delta_text, epsilon_text, left_text
+from fedveil.report.model.status_facts import SHORT_HASH, StatusFacts
 from fedveil.site.approval import spent_by_plan, spent_for_ever
 from fedveil.site.home import SiteHome
 from fedveil.site.policy import SitePolicy
 from fedveil.site.site_work import left_of
-
-COPIES, PAUSE = 10, 0.05
-"""How often a ledger that is being written is copied, and the seconds in between."""
 
 
 @dataclass(frozen=True)
@@ -89,58 +85,68 @@ def site_status(home: SiteHome) -> SiteStatus:
     return SiteStatus(home.name, len(home.records), home.policy, tuple(plans), total, summary, _last_problem(home))
 
 
-def status_lines(status: SiteStatus) -> list[str]:
-    """For a terminal."""
+def site_facts(status: SiteStatus) -> StatusFacts:
+    """The same as they are shown."""
     policy = status.policy
-    lines = [f"site '{status.name}', {status.records:,} records; policy: {policy.cell}"]
-    for plan in status.plans:
-        last = "nothing asked yet" if plan.last_round is None else f"last round {plan.last_round}, {plan.last_time}"
-        lines.append(
-            f"  {plan.name} {plan.hash[:16]}: {plan.answered} answers sent, {plan.charged} paid for,"
-            f" ε = {epsilon_text(plan.spent)} of {policy.plan.epsilon:g}; {last}"
+    lifetime, left = policy.lifetime, left_of(policy.lifetime.epsilon, status.spent)
+    sent, paid = (sum(getattr(plan, key) for plan in status.plans) for key in ("answered", "charged"))
+    state = ("bad", "a rehearsal: nothing is protected") if policy.rehearsal else ("good", "keeps its policy")
+    if not policy.rehearsal and left <= 0:
+        state = ("warn", "nothing is left")
+    rows = tuple(
+        (
+            f"{plan.name} {plan.hash[:SHORT_HASH]}",
+            "–" if plan.last_round is None else str(plan.last_round + 1),
+            str(plan.charged),
+            str(plan.answered),
+            epsilon_text(plan.spent),
+            left_text(left_of(policy.plan.epsilon, plan.spent)),
         )
-    left = left_of(policy.lifetime.epsilon, status.spent)
-    lines.append(
-        f"  for ever: ε = {epsilon_text(status.spent)} of {policy.lifetime.epsilon:g} at δ ="
-        f" {policy.lifetime.delta:g}; {left:.4g} left"
+        for plan in status.plans
     )
-    lines += [f"  {status.ledger}"]
-    lines += [f"  last problem: {status.last_problem}"] if status.last_problem else []
-    lines += ["  A REHEARSAL: nothing is protected"] if policy.rehearsal else []
-    return lines
+    times = [plan.last_time for plan in status.plans if plan.last_time is not None]
+    withdrawn = [f"{plan.name} {plan.hash[:SHORT_HASH]}: taken back" for plan in status.plans if plan.withdrawn]
+    problem = [f"last problem: {status.last_problem}"] if status.last_problem else []
+    return StatusFacts(
+        role="Site",
+        name=status.name,
+        state=state,
+        facts=(
+            ("Records, which stay here", f"{status.records:,}"),
+            ("Answers paid for, sent", f"{paid:,}, {sent:,}"),
+            (f"ε for ever ({policy.cell}, δ = {delta_text(lifetime.delta)})", f"{epsilon_text(status.spent)} spent"),
+            ("Left, for ever", f"{left_text(left)} of {lifetime.epsilon:g}"),
+        ),
+        share=min(1.0, status.spent / lifetime.epsilon),
+        caption=f"Plans; a plan may cost ε = {policy.plan.epsilon:g} at δ = {delta_text(policy.plan.delta)}",
+        headings=("plan", "last round", "paid", "sent", "ε spent", "ε left"),
+        rows=rows,
+        notes=(
+            *([] if rows else ["nobody here has agreed to a plan yet: fedveil site approve INVITATION.json"]),
+            *([f"last paid {max(times).replace('T', ' ').replace('+00:00', ' UTC')}"] if times else []),
+            *withdrawn,
+            *problem,
+            str(status.ledger),
+        ),
+    )
 
 
 @contextmanager
 def readable_ledger(home: SiteHome) -> Iterator[LifetimeLedger]:
-    """The ledger; a copy of it, while the site is serving and holds it.
-
-    What is copied while an entry is being written does not hang together, which the copy's own check notices.
-    """
+    """The ledger; a copy of it, while the site is serving and holds it."""
     try:
         ledger = home.opened_ledger()
     except LedgerBusy:
-        with TemporaryDirectory() as folder:
-            yield _copied(home, Path(folder))
+        yield read_copy(home.ledger_file, _read_and_close)
         return
     with ledger:
         yield ledger
 
 
-def _copied(home: SiteHome, folder: Path) -> LifetimeLedger:
-    copy = folder / home.ledger_file.name
-    for remaining in reversed(range(COPIES)):
-        for path, target in ((home.ledger_file, copy), (anchor_path(home.ledger_file), anchor_path(copy))):
-            shutil.copyfile(path, target)
-        try:
-            ledger = LifetimeLedger(copy)
-        except LedgerUnusable:
-            if not remaining:
-                raise
-            time.sleep(PAUSE)
-        else:
-            ledger.__exit__(None, None, None)  # all of it is in memory, and nothing may be added to a copy
-            return ledger
-    raise AssertionError("a copy is read or refused")
+def _read_and_close(copy: Path) -> LifetimeLedger:
+    ledger = LifetimeLedger(copy)
+    ledger.__exit__(None, None, None)  # all of it is in memory, and nothing may be added to a copy
+    return ledger
 
 
 def _last_problem(home: SiteHome) -> str:

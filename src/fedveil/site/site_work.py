@@ -204,7 +204,7 @@ class PlannedWork:
         held_out = self.home.held_out or Examples(records.inputs[:0], records.labels[:0])
         job = Job(spec.method, self.plan.network(), sites, held_out, Streams.from_system(), objective=objective)
         job = precomputed(job)
-        return job, choose(job.model, job.sites.examples.inputs.shape[1:], job.objective)
+        return job, choose(job.model, job.sites.examples.inputs, job.objective)
 
 
 def sendable(upload: Upload) -> tuple[dict[str, Any], dict[str, Tensor]]:

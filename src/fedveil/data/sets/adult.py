@@ -78,7 +78,7 @@ _FEATURES = len(NUMBER_SCALES) + sum(len(values) for values in _CATEGORIES.value
 _INCOMES = ("<=50K", ">50K")
 UNKNOWN_CODE = -1
 
-SCHEMA = Schema(
+ADULT_SCHEMA = Schema(
     columns=(
         *(number_column(name, scale, missing="zero") for name, scale in NUMBER_SCALES.items()),
         *(CategoryColumn(name=name, categories=values, missing="zero") for name, values in _CATEGORIES.items()),
@@ -176,5 +176,5 @@ ADULT = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str(ATTRIBUTES)),
-    schema=SCHEMA,
+    schema=ADULT_SCHEMA,
 )

@@ -76,7 +76,7 @@ FLAGS = (
 """What is said of a patient with yes or no, in the order of the file."""
 
 _CLASSES = ("no death observed", "death observed")
-SCHEMA = Schema(
+BRCA_SCHEMA = Schema(
     columns=(
         number_column("age_at_index", AGE, unit="years"),
         *(FlagColumn(name=name) for name in FLAGS),
@@ -151,5 +151,5 @@ BRCA = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str(AGE)),
-    schema=SCHEMA,
+    schema=BRCA_SCHEMA,
 )

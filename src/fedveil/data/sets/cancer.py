@@ -54,7 +54,7 @@ COLUMN_SCALES = tuple(
 _FORMS = ("mean {}", "{} error", "worst {}")
 _CLASSES = ("malignant", "benign")
 
-SCHEMA = Schema(
+CANCER_SCHEMA = Schema(
     columns=(
         *(
             number_column(name, scale)
@@ -99,5 +99,5 @@ CANCER = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str(COLUMN_SCALES)),
-    schema=SCHEMA,
+    schema=CANCER_SCHEMA,
 )

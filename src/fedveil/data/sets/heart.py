@@ -61,7 +61,7 @@ _UNITS = {"age": "years", "trestbps": "mmHg", "chol": "mg/dl", "thalach": "beats
 _FLAGS = ("sex", "fbs", "exang")
 _CLASSES = ("no disease", "disease")
 
-SCHEMA = Schema(
+HEART_SCHEMA = Schema(
     columns=(
         *(
             FlagColumn(name=name, missing="drop")
@@ -161,5 +161,5 @@ HEART = NamedSet(
     features=Openness.PUBLIC,
     validation_records=Openness.PUBLIC,
     encoding=text_digest(str((MEASURES, CATEGORIES))),
-    schema=SCHEMA,
+    schema=HEART_SCHEMA,
 )

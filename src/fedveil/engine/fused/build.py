@@ -13,7 +13,7 @@ from fedveil.engine.fused.dense import Dense
 from fedveil.engine.fused.direct_convolution import DirectConvolution
 from fedveil.engine.fused.first_convolution import FirstConvolution
 from fedveil.engine.fused.geometry import Geometry
-from fedveil.engine.fused.pools import AveragePool, MaxPool
+from fedveil.engine.fused.pools import AveragePool, DirectMaxPool, MaxPool
 from fedveil.engine.fused.stages import (
     RELU,
     SIGMOID,
@@ -35,9 +35,7 @@ class Unknown(Exception):
     """The model has a part for which there is no stage."""
 
 
-def stages_of(
-    model: nn.Module, layout: Layout, input_shape: tuple[int, ...], lanes: int | None = None
-) -> list[Stage]:
+def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...], lanes: int | None = None) -> list[Stage]:
     """The stages of `model` for examples of `input_shape`; raises `Unknown` rather than guess.
 
     Convolutions are computed in C on vectors of `lanes` floats, by default the widest that this machine has; in PyTorch
@@ -140,6 +138,8 @@ class _Builder:
             return self._convolution(name, leaf)
         size = torch.Size(self.shape).numel()
         if isinstance(leaf, nn.MaxPool2d) and kind is nn.MaxPool2d and not leaf.return_indices:
+            if self.lanes and self.channels_last and DirectMaxPool.takes(leaf):
+                return DirectMaxPool(leaf, self.shape, self.lanes)
             return MaxPool(leaf, size, self.channels_last)
         if isinstance(leaf, nn.AvgPool2d) and kind is nn.AvgPool2d:
             return AveragePool(leaf, size, self.channels_last)
@@ -162,7 +162,7 @@ class _Builder:
         if len(self.shape) != 1:
             raise Unknown(f"{name}: a dense layer over more than features")
         group, weight, bias = self._places(name, leaf.bias)
-        return Dense(group, leaf.in_features, leaf.out_features, weight, bias)
+        return Dense(group, leaf.in_features, leaf.out_features, weight, bias, self.lanes)
 
     def _convolution(self, name: str, leaf: nn.Conv2d) -> Layer:
         plain = leaf.dilation == (1, 1) and leaf.groups == 1 and leaf.padding_mode == "zeros"

@@ -239,7 +239,7 @@ class Convolution(AnyConvolution):
         rows, columns = self.geometry.reverse
         return rows.count * columns.count * rows.taps * columns.taps * self.geometry.filters
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         geometry = self.geometry
         forward = geometry.pixels * (self.columns + geometry.filters) + self.columns * geometry.filters
-        return forward + self._delta_patch_floats
+        return forward if self._patches_too_large(slots) else forward + self._delta_patch_floats

@@ -10,15 +10,29 @@ from torch import Tensor
 from fedveil.core.norms import lengths
 from fedveil.engine.fused.stages import Layer
 from fedveil.engine.fused.workspace import Shelf
+from fedveil.native.small_layers import ConvolutionShape
 
 VANISHING = 1e-15
 """Below this, squares come near the smallest single-precision numbers."""
 
 
-class Dense(Layer):
-    """y = W x + b. A weight gradient is an outer product, so its norm needs only the two factors."""
+MOST_EXAMPLES = 16
+"""With more of them a matrix product is faster than the kernels in C (measured)."""
 
-    def __init__(self, group: int, inputs: int, outputs: int, weight: slice, bias: slice | None) -> None:
+MOST_REVERSED = 1 << 17
+"""Weights above which the way back is a matrix product, too: the kernel would arrange them anew first."""
+
+
+class Dense(Layer):
+    """y = W x + b. A weight gradient is an outer product, so its norm needs only the two factors.
+
+    With `lanes` small batches are computed in C, where an example is an image of one pixel.
+    """
+
+    def __init__(
+        self, group: int, inputs: int, outputs: int, weight: slice, bias: slice | None, lanes: int = 0
+    ) -> None:
+        self.lanes = lanes
         self.group = group
         self.inputs = inputs
         self.outputs = outputs
@@ -30,8 +44,13 @@ class Dense(Layer):
         return flat[:, self.weight].view(-1, self.outputs, self.inputs)
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        shelf.kept["inputs"] = inputs
         outputs = shelf.buffer("outputs", shelf.slots, self.outputs)
+        if self._direct(shelf):
+            inputs = inputs.contiguous()
+            shelf.kept["inputs"] = inputs
+            self._shape(shelf, parameters).dense(parameters.contiguous(), inputs, outputs, self.lanes)
+            return outputs
+        shelf.kept["inputs"] = inputs
         matrix = self._matrix(parameters).mT
         if self.bias is None:
             return torch.bmm(inputs, matrix, out=outputs)
@@ -39,14 +58,21 @@ class Dense(Layer):
 
     def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         result = shelf.buffer("delta", shelf.slots, self.inputs)
+        if self._direct(shelf) and self.inputs * self.outputs <= MOST_REVERSED:
+            shape, outputs = self._shape(shelf, parameters), shelf.buffer("outputs", shelf.slots, self.outputs)
+            shape.reverse(parameters.contiguous(), outputs, delta.contiguous(), result, self.lanes)
+            return result
         return torch.bmm(delta, self._matrix(parameters), out=result)
 
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shelf.kept["delta"] = delta
-        sizes = _length(shelf.kept["inputs"])
+        inputs = shelf.kept["inputs"]
+        sizes, errors = lengths(inputs), lengths(delta)
+        if bool((torch.minimum(sizes, errors) < VANISHING).any()):
+            sizes, errors = _bound(inputs, sizes), _bound(delta, errors)
         if self.bias is not None:
             sizes = sizes.square_().add_(1.0).sqrt_()
-        return torch.mul(sizes, _length(delta))
+        return torch.mul(sizes, errors)
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
         scaled = shelf.buffer("scaled", shelf.slots, self.outputs)
@@ -57,9 +83,27 @@ class Dense(Layer):
         self._sum(delta, total, shelf)
 
     def _sum(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
+        if self._direct(shelf):
+            self._shape(shelf, total).outer(shelf.kept["inputs"], delta.contiguous(), total, self.lanes)
+            return
         torch.bmm(delta.mT, shelf.kept["inputs"], out=self._matrix(total))
         if self.bias is not None:
             total[:, self.bias].copy_(delta.sum(dim=1))
+
+    def _direct(self, shelf: Shelf) -> bool:
+        return bool(self.lanes) and shelf.slots <= MOST_EXAMPLES
+
+    def _shape(self, shelf: Shelf, parameters: Tensor) -> ConvolutionShape:
+        return shelf.once(
+            "shape",
+            lambda shelf: ConvolutionShape.dense_layer(
+                (shelf.clients, shelf.slots),
+                parameters.shape[1],
+                self.weight.start,
+                -1 if self.bias is None else self.bias.start,
+                (self.inputs, self.outputs),
+            ),
+        )
 
     def rows(self, rows: Tensor, shelf: Shelf) -> None:
         delta, inputs = shelf.kept["delta"], shelf.kept["inputs"]
@@ -68,16 +112,15 @@ class Dense(Layer):
         if self.bias is not None:
             rows[:, :, self.bias] = delta
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         return 2 * (self.inputs + self.outputs)
 
 
-def _length(rows: Tensor) -> Tensor:
+def _bound(rows: Tensor, length: Tensor) -> Tensor:
     """L2 norms along the last axis; bounded from above where the squares of tiny numbers would vanish.
 
     Times an enormous input, a delta of 1e-20 is a gradient like any other, and must not pass for zero; nor must a tiny
     input times an enormous delta.
     """
-    length = lengths(rows)
     largest = torch.linalg.vector_norm(rows, ord=torch.inf, dim=-1)
     return torch.where(length < VANISHING, largest * math.sqrt(rows.shape[-1]), length)

@@ -70,9 +70,7 @@ class DirectConvolution(Layer):
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shape, norms = self._shape(shelf), shelf.buffer("norms", shelf.slots)
         gradients = shelf.buffer("gradients", shelf.slots, shape.gradient_size)
-        shape.gradients(
-            shelf.kept["inputs"], self._outputs(shelf), delta.contiguous(), norms, gradients, self.lanes
-        )
+        shape.gradients(shelf.kept["inputs"], self._outputs(shelf), delta.contiguous(), norms, gradients, self.lanes)
         return norms
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
@@ -97,7 +95,7 @@ class DirectConvolution(Layer):
     def _outputs(self, shelf: Shelf) -> Tensor:
         return shelf.buffer("outputs", shelf.slots, *self.geometry.output, self.geometry.filters)
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         geometry = self.geometry
         image = geometry.channels * geometry.size[0] * geometry.size[1]
         gradient = geometry.filters * (geometry.taps + (self.bias is not None))

@@ -116,7 +116,7 @@ class FirstConvolution(AnyConvolution):
         if self.bias is not None:
             flat[..., self.bias].copy_(shaped[..., geometry.taps, :])
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         geometry = self.geometry
         shifted = geometry.channels * geometry.kernel[1] * geometry.padded[0] * geometry.output[1]
         return shifted + geometry.pixels * (self.columns + geometry.filters) + self.columns * geometry.filters

@@ -58,7 +58,7 @@ class Fused:
         The fixed cost of a call (some hundred operations, whatever their size) is worth spreading over more
         clients than fit into a core's own cache; beyond some twenty megabytes it no longer is (measured).
         """
-        numbers = 3 * self.layout.size + batch * sum(stage.floats() for stage in self._stages)
+        numbers = 3 * self.layout.size + batch * sum(stage.floats(batch) for stage in self._stages)
         return max(1, min(_MOST_CLIENTS, _WORKING_SET // (4 * numbers)))
 
     @torch.no_grad()

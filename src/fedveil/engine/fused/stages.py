@@ -28,8 +28,8 @@ class Stage(ABC):
         """From `delta`, the loss's derivative by the outputs (may be overwritten), that by the inputs."""
 
     @abstractmethod
-    def floats(self) -> int:
-        """How many numbers the stage touches for one example, to size the chunks of clients."""
+    def floats(self, slots: int) -> int:
+        """How many numbers the stage touches for one of so many examples, to size the chunks of clients."""
 
 
 class Layer(Stage):
@@ -134,7 +134,7 @@ class Activation(Stage):
         self.rule.reverse(flat, shelf.kept["operand"], result)
         return result.view(delta.shape)
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         return self.size
 
 
@@ -161,5 +161,5 @@ class Flatten(Stage):
         result.copy_(delta.view(shelf.clients, shelf.slots, channels, pixels).mT)
         return result.view(image.shape)
 
-    def floats(self) -> int:
+    def floats(self, slots: int) -> int:
         return 2 * self.size

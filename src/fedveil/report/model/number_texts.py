@@ -15,6 +15,11 @@ def epsilon_text(value: float | str | None) -> str:
     return "–" if value is None else rounded_up(float(value))
 
 
+def left_text(left: float) -> str:
+    """What is left of an ε: rounded down, so that it is never overstated."""
+    return f"{math.floor(left * 1000) / 1000:g}"
+
+
 def claimed_text(value: float | str | None) -> str:
     """A paper's ε: a claim is no certificate, so it is rounded as the paper rounds; a dash where there is none."""
     if value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedveil.report.model.number_texts import delta_text, epsilon_text
+from fedveil.report.model.number_texts import delta_text, epsilon_text, left_text
 from fedveil.report.model.site_life import AnswerFacts, BudgetFacts, PlanAtSite, SiteLife
 from fedveil.report.model.verdict_sentence import verdict_sentence
 from fedveil.report.page.explained_words import glossary
@@ -117,8 +117,8 @@ def _beside(life: SiteLife) -> list[str]:
         f"Asked: {asked}. Refused: {refused or 'nothing, as far as the log goes back'}.",
         f"Paid: {_counted(len(life.answers), 'answer')}; together ε = {epsilon_text(budget.spent)} of {life.cell}"
         f" at δ = {delta_text(budget.delta)}, counting on nobody else.",
-        f"Sent: {_counted(life.sent, 'answer')}{size}. No record, loss, norm or accuracy has left.",
-        f"Left, for ever: ε = {_left_text(budget)} of {budget.allowed:g}.",
+        f"Sent: {_counted(life.sent, 'answer')}{size}. No record has left; nothing else but with noise.",
+        f"Left, for ever: ε = {left_text(budget.left)} of {budget.allowed:g}.",
     ]
 
 
@@ -152,12 +152,7 @@ def _budgets(life: SiteLife) -> Markup:
 
 
 def _budget_cells(budget: BudgetFacts) -> list[str]:
-    return [delta_text(budget.delta), f"{budget.allowed:g}", epsilon_text(budget.spent), _left_text(budget)]
-
-
-def _left_text(budget: BudgetFacts) -> str:
-    """Rounded down: what is left is never overstated."""
-    return f"{int(budget.left * 1000) / 1000:g}"
+    return [delta_text(budget.delta), f"{budget.allowed:g}", epsilon_text(budget.spent), left_text(budget.left)]
 
 
 def _plans(life: SiteLife) -> Markup:
@@ -193,9 +188,10 @@ def _answers(life: SiteLife) -> Markup:
     return join(
         [
             paragraph(
-                "An answer is a noisy update, a noisy report of its size where the method has one, receipts, and a mark"
-                " of this ledger. Its digest was in the ledger before it was sent. Asked the same question again, the"
-                " site sends the same bytes, which are not listed again."
+                "An answer is a noisy update, a noisy report of its size where the method has one, or noisy counts of"
+                " right predictions where the plan measures here; receipts, and a mark of this ledger. Its digest was"
+                " in the ledger before it was sent. Asked the same question again, the site sends the same bytes, which"
+                " are not listed again."
             ),
             every,
         ]
@@ -205,7 +201,7 @@ def _answers(life: SiteLife) -> Markup:
 def _answer_row(answer: AnswerFacts) -> list[str]:
     digest = "not sent" if answer.digest is None else f"{answer.digest[:SHORT_DIGEST]}…"
     size = "–" if answer.size is None else f"{answer.size:,}"
-    return [digest, f"{answer.plan}, {answer.round}", _moment(answer.time), size, answer.noise]
+    return [digest, f"{answer.plan}, {answer.round + 1}", _moment(answer.time), size, answer.noise]
 
 
 def _receipts(life: SiteLife) -> Markup:

@@ -143,6 +143,7 @@ td.number{white-space:nowrap}
 .odds{display:block;font-size:.875rem;color:var(--muted);line-height:1.35}
 .meter{display:block;height:.4rem;border-radius:.2rem;background:var(--line);margin:.35rem 0 .25rem;max-width:9rem;
  overflow:hidden}
+.meter.status{max-width:none}
 .meter span{display:block;height:100%;background:var(--one)}
 .meter.full span{background:var(--bad)}
 @media screen and (min-width:44rem){.glance th,.glance td{width:34%}

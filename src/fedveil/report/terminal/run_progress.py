@@ -8,12 +8,16 @@ from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 from fedveil.core.guarantee import Guarantee
 from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.report.terminal.guarantee_lines import brief_lines, table_lines
 from fedveil.report.terminal.live_reporter import LiveReporter
 from fedveil.report.terminal.site_lines import site_lines
+
+WIDE_TERMINAL = 120
+"""From so many columns on there is room for everything."""
 
 
 class Reporter(Protocol):
@@ -47,16 +51,13 @@ class ConsoleReporter(LiveReporter):
     """
 
     def __init__(self, console: Console, every_seconds: float = 5.0, *, verbose: bool = False) -> None:
-        super().__init__(
-            console,
-            every_seconds,
-            TextColumn("round {task.completed:.0f}/{task.total:.0f}"),
-            BarColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-        )
+        rounds = TextColumn("round {task.completed:.0f}/{task.total:.0f}")
+        measured = Column(no_wrap=True, overflow="ellipsis")  # its end is what can be missed on a narrow terminal
+        left = (TimeRemainingColumn(compact=True), TextColumn("left"))
+        description = TextColumn("{task.description}", table_column=measured)
+        wide = (rounds, BarColumn(), description, TimeElapsedColumn(), *left)
+        narrow = (rounds, BarColumn(bar_width=10), *left, description)
+        super().__init__(console, every_seconds, *(narrow if console.width < WIDE_TERMINAL else wide))
         self._first, self._verbose = 0, verbose
 
     def promise(self, guarantees: Sequence[Guarantee], sites: SiteGuarantees | None) -> None:
