@@ -10,7 +10,7 @@ import pytest
 
 from fedveil.accounting.alone import bounds_of, planned_answers, spent_over, table_alone
 from fedveil.accounting.context import Context
-from fedveil.accounting.lifetime_cells import lifetime_cells
+from fedveil.accounting.lifetime_cells import FIXED_BEFOREHAND, lifetime_cells
 from fedveil.core.types import Population, Unit, View
 from fedveil.mechanisms.adaptive import CohortMedian
 from fedveil.method import Method
@@ -48,6 +48,8 @@ def test_two_plans_cost_what_both_show_together() -> None:
     assert cell.epsilon == spent_over(bounds, DELTA)
     assert all(more.epsilon >= less.epsilon for less, more in zip(one, two, strict=True))
     assert cell.epsilon > one[2].epsilon
+    assert FIXED_BEFOREHAND in cell.caveats
+    assert FIXED_BEFOREHAND not in one[2].caveats
 
 
 def test_nothing_was_answered_and_nothing_is_spent() -> None:

@@ -12,6 +12,12 @@ from fedveil.accounting.table import BY_RENYI, NO_COPIES, PUBLIC_COUNTS, VACUOUS
 from fedveil.core.guarantee import Caveat, CaveatKind, Guarantee, Relation
 from fedveil.core.types import Unit, View
 
+FIXED_BEFOREHAND = Caveat(
+    CaveatKind.CONDITION,
+    "as if all plans had been fixed before the first answer; where a later plan was chosen by who saw earlier answers,"
+    " the lifetime's budget, which counts later plans for more, is what holds",
+)
+
 
 def lifetime_cells(plans: Iterable[Answered], records: int, delta: float) -> tuple[Guarantee, ...]:
     """ε(δ) over unit × view of all answers to all plans: each a list of what its answers were charged."""
@@ -19,6 +25,7 @@ def lifetime_cells(plans: Iterable[Answered], records: int, delta: float) -> tup
     answered = sum(map(len, every))
     caveats = (
         Caveat(CaveatKind.CONDITION, f"over the {answered:,} answers that were paid for, under {len(every):,} plans"),
+        *((FIXED_BEFOREHAND,) if len(every) > 1 else ()),
         PUBLIC_COUNTS,
         NO_COPIES,
     )

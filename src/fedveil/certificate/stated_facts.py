@@ -136,7 +136,7 @@ FEDERATION_CAVEATS = (CaveatKind.STATEMENTS, CaveatKind.QUORUM, CaveatKind.DEADL
 """What is true of every federation, and must not be left out."""
 
 
-def facts_of_plan(plan: str, *, name: str, coordinator: str, quorum: int | None, deadline: float) -> PlanFacts:
+def stated_plan(plan: str, *, name: str, coordinator: str, quorum: int | None, deadline: float) -> PlanFacts:
     """With the caveats in words."""
     least = "every site that is drawn must answer" if quorum is None else f"a round needs {quorum} answers"
     texts = {

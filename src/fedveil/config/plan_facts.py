@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fedveil.certificate.stated_facts import PlanFacts, facts_of_plan
+from fedveil.certificate.stated_facts import PlanFacts, stated_plan
 from fedveil.config.federation_plan import FederationPlan
 
 
 def facts_of_plan(plan: FederationPlan) -> PlanFacts:
-    return facts_of_plan(
+    return stated_plan(
         plan.hash,
         name=plan.name,
         coordinator=plan.coordinator,
