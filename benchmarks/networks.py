@@ -96,6 +96,7 @@ def compare(workload: NetworkWorkload, repeats: int) -> dict[str, Any]:
     return {
         "title": workload.title,
         "parameters": Layout.of(workload.network()).size,
+        "steps": STEPS[workload.model],
         "microseconds": {label: round(value, 1) for label, value in medians.items()},
         "samples": {label: [round(value, 1) for value in values] for label, values in samples.items()},
         "opacus_over_fed_cdp": ratio("opacus", "fedveil fed-cdp"),
