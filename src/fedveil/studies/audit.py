@@ -38,7 +38,7 @@ from fedveil.studies.audit_progress import watched_runtime
 from fedveil.studies.audit_result import Audit
 from fedveil.studies.audit_training import Trial
 
-CANARIES, FEWEST_CANARIES, LOCAL_STEPS = 1000, 100, 30_000
+CANARIES, FEWEST_CANARIES, MOST_LOCAL_STEPS = 1000, 100, 30_000
 """Canaries of an audit that does not say how many: the first number, or all clients where there are fewer; less, down
 to the second, where clients would make more local steps than the third, so that it ends while one watches."""
 
@@ -190,7 +190,7 @@ def _canary_clients(
         canaries = min(CANARIES, clients - empty)
         if view is not View.RELEASED:
             steps = rounds * prepared.spec.method.local_steps(max(prepared.sites.population.records))
-            canaries = min(canaries, max(FEWEST_CANARIES, LOCAL_STEPS // steps))
+            canaries = min(canaries, max(FEWEST_CANARIES, MOST_LOCAL_STEPS // steps))
     check_canaries(canaries, clients, prepared.layout.size if view is View.RELEASED else None)
     return tuple(sorted(int(client) for client in generator.choice(clients, size=canaries, replace=False)))
 
