@@ -18,9 +18,9 @@ COMPLETION_LINES = {
 def doctor_command(as_json: bool) -> None:
     """Say what is installed here, what is missing, what that disables, and the command that mends it."""
     from fedveil.report.terminal.wrapped_lines import wrapped
-    from fedveil.studies.doctor import examine_installation
+    from fedveil.studies.doctor import findings_here
 
-    findings = examine_installation()
+    findings = findings_here()
     if as_json:
         print_json({"findings": [finding.to_dict() for finding in findings]})
         return

@@ -45,7 +45,7 @@ class Finding:
         return asdict(self)
 
 
-def examine_installation() -> list[Finding]:
+def findings_here() -> list[Finding]:
     """Everything, in the order in which it matters; nothing large is loaded."""
     return [_python(), _torch(), _cores(), _kernels(), *_sets(), _cache(), _browser(), *_extras()]
 

@@ -40,7 +40,7 @@ def headline(guarantees: Sequence[Guarantee]) -> str:
     server = next((one for one in guarantees if (one.unit, one.view) == (cell.unit, View.SERVER)), None)
     if cell.view in (View.PEER, View.RELEASED) and server is not None and not server.finite:
         parts.append("against the server: nothing")
-    return f"{privacy_warning(guarantees)}{'; '.join(parts)}"
+    return f"{_mark(guarantees)}{'; '.join(parts)}"
 
 
 def spoken_of(guarantees: Sequence[Guarantee]) -> Guarantee | None:
@@ -49,7 +49,7 @@ def spoken_of(guarantees: Sequence[Guarantee]) -> Guarantee | None:
     return next((cells[unit, view] for unit in Unit for view in _SPOKEN_OF if (unit, view) in cells), None)
 
 
-def privacy_warning(guarantees: Sequence[Guarantee]) -> str:
+def _mark(guarantees: Sequence[Guarantee]) -> str:
     """ "NOT private: seeded. " where a finite ε does not hold as it stands, else nothing."""
     reasons = dict.fromkeys(
         _NOT_PRIVATE[caveat.kind]
