@@ -15,7 +15,7 @@ from fedveil.core.atomic import write_whole
 from fedveil.core.checks import FieldError, count, one_of
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
-from fedveil.models.features import FixedFeatures, TwoBases, Projected, Scattering
+from fedveil.models.features import FixedFeatures, Projected, Scattering, TwoBases
 from fedveil.models.scenes import leaves, silhouettes, told_apart, whitened
 from fedveil.models.strokes import characters, contrast
 
