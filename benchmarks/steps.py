@@ -27,7 +27,7 @@ from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.core.types import Taps
 from fedveil.engine.client import Broadcast
 from fedveil.mechanisms.noise import NoiseSource
-from fedveil.native.small_layers import LANES
+from fedveil.native.small_layers import VECTOR_WIDTHS
 from fedveil.runtimes.local import LocalRuntime
 from workloads import WORKLOADS, Workload
 
@@ -221,7 +221,7 @@ def main() -> None:
     machine = {
         "peak_gflops": round(peak, 1),
         "cores": CORES,
-        "vectors": LANES[0] if LANES else 0,
+        "vectors": VECTOR_WIDTHS[0] if VECTOR_WIDTHS else 0,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -144,3 +145,9 @@ def test_the_changelog_begins_with_what_is_unreleased_and_keeps_the_kinds_of_cha
     for version in versions:
         kinds = re.findall(r"^### (.*)$", version, flags=re.MULTILINE)
         assert kinds == [kind for kind in KINDS_OF_CHANGE if kind in kinds], version.splitlines()[0]
+
+
+def test_the_page_of_speeds_is_made_from_the_results() -> None:
+    """`python benchmarks/page.py` wrote it: no number on it is typed in."""
+    made = runpy.run_path(str(ROOT / "benchmarks" / "page.py"))["page"]()
+    assert (ROOT / "docs" / "results" / "speed.md").read_text(encoding="utf-8") == made

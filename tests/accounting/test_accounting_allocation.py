@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition, gaussian_delta
+from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
 from fedveil.accounting.events import Step, allocation_overflow, sum_steps
+from fedveil.accounting.gaussian_privacy import gaussian_delta
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration, Population, Sampling, Unit, View
 from fedveil.zoo import FED_CDP, FED_CDP_ALLOCATED

@@ -17,21 +17,21 @@ from scipy import fft
 from scipy.stats import binom
 
 from fedveil.accounting import pld, renyi
+from fedveil.accounting.central_limit import central_limit_mean
 from fedveil.accounting.claims import prifedsync_mean
 from fedveil.accounting.compose import (
     Term,
-    central_limit_mean,
     certified_delta,
     certify,
     composed_pld,
     composition,
     describe,
-    gaussian_epsilon,
     grid_interval,
     renyi_epsilon,
     total_steps,
 )
 from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
+from fedveil.accounting.gaussian_privacy import gaussian_epsilon
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Relation
 from fedveil.core.types import Declaration, Sampling, Unit

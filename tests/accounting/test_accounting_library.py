@@ -10,7 +10,7 @@ import pytest
 from dp_accounting.rdp import rdp_privacy_accountant as rdp
 
 import fedveil.accounting
-from fedveil.accounting.compose import gaussian_delta
+from fedveil.accounting.gaussian_privacy import gaussian_delta
 
 SOURCES = sorted(Path(fedveil.accounting.__path__[0]).glob("*.py"))
 

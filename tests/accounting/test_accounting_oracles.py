@@ -11,21 +11,20 @@ import pytest
 from scipy.stats import binom, norm
 
 from fedveil.accounting import pld
+from fedveil.accounting.central_limit import central_limit_epsilon, central_limit_mean
 from fedveil.accounting.claims import prifedsync_mean
 from fedveil.accounting.compose import (
     Composition,
     Term,
-    central_limit_epsilon,
-    central_limit_mean,
     certified_delta,
     certify,
     composed_pld,
     composition,
-    gaussian_delta,
     grid_interval,
     renyi_epsilon,
 )
 from fedveil.accounting.events import Step
+from fedveil.accounting.gaussian_privacy import gaussian_delta
 from fedveil.accounting.renyi import ORDERS, delta_at, term_divergences
 
 Values = npt.NDArray[np.float64]

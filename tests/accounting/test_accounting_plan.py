@@ -15,6 +15,7 @@ from fedveil.accounting import compose
 from fedveil.accounting.budget import check_kept
 from fedveil.accounting.context import Budget
 from fedveil.accounting.exposure import Route, routes
+from fedveil.accounting.gaussian_privacy import gaussian_epsilon
 from fedveil.accounting.participation import Crowd, Exposure, Round
 from fedveil.accounting.round_rules import Unprotected
 from fedveil.accounting.table import exceeded
@@ -275,7 +276,7 @@ def test_a_client_is_hidden_as_a_group_of_as_many_records_as_a_batch_can_hold(ba
     noise = 60 * math.sqrt(batch.declared(80) / 3)
     assert found.relation is Relation.ADD_OR_REMOVE
     assert found.composition == f"12 × Gaussian(z = {noise / rows:.4g})"
-    assert found.epsilon == pytest.approx(compose.gaussian_epsilon(noise / rows / math.sqrt(12), 1e-5), rel=1e-9)
+    assert found.epsilon == pytest.approx(gaussian_epsilon(noise / rows / math.sqrt(12), 1e-5), rel=1e-9)
     assert found.epsilon >= table.of(*SERVER).epsilon
     assert any("group privacy" in text for text in texts(found))
     device = table.of(Unit.CLIENT, View.ON_DEVICE)
@@ -291,7 +292,7 @@ def test_a_group_is_never_understated_by_hand() -> None:
     method = replace(SMALL, batch=FullBatch(), cohort=Everyone(), local=LocalTraining(steps=1))
     found = plan(method, Population((2, 2)), 3, delta=1e-5, rounds=1).of(Unit.CLIENT, View.RELEASED)
     deviation, moved = 6 * math.sqrt(2), 2 * math.sqrt(3)  # in units of C
-    assert found.epsilon == pytest.approx(compose.gaussian_epsilon(deviation / moved, 1e-5), rel=1e-9)
+    assert found.epsilon == pytest.approx(gaussian_epsilon(deviation / moved, 1e-5), rel=1e-9)
 
 
 def test_the_worst_client_makes_the_table_and_each_has_its_own() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fedveil.accounting.compose import gaussian_epsilon
 from fedveil.accounting.context import Context
+from fedveil.accounting.gaussian_privacy import gaussian_epsilon
 from fedveil.accounting.plan import plan
 from fedveil.core.guarantee import CaveatKind, Relation
 from fedveil.core.types import Population, Unit, View

@@ -12,6 +12,7 @@ from accounts import calibrate, plan
 from dp_accounting.pld import privacy_loss_distribution as library
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_accountant import Law, power, sampled, spread_of
 from scipy.stats import norm
 
 from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
@@ -73,6 +74,36 @@ def test_riskcal_itself_agrees_where_it_is_installed() -> None:
         assert 1 - beta - 2e-5 <= hit_rate(parts, fpr) <= 1 - beta + 1e-3
     advantage = float(conversions.get_advantage_from_pld(theirs))
     assert advantage - 2e-5 <= risk_of(parts).advantage <= advantage + 1e-3
+
+
+def best_hit_rate(law: Law, fpr: float) -> float:
+    """By the likelihood-ratio test itself: outcomes by falling loss, until Q's mass is the false-positive rate."""
+    falling = law.masses[::-1]
+    alarms = np.cumsum(falling * np.exp(-law.losses[::-1]))
+    return float(np.interp(fpr, np.concatenate(([0.0], alarms)), np.concatenate(([0.0], np.cumsum(falling)))))
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "count"), [(0.7, 0.02, 60), (1.3, 0.3, 12), (4.0, 0.9, 30), (2.5, 0.004, 800), (9.0, 0.5, 200)]
+)
+def test_an_independent_accountant_agrees(noise: float, rate: float, count: int) -> None:
+    present, absent = [(1 - rate, 0.0), (rate, 1.0)], [(1.0, 0.0)]
+    grid = max(spread_of(present, absent, noise), 1e-4) / 40
+    laws = [power(law, count) for law in sampled(noise, rate, grid)]
+    parts = poisson(noise, rate, count)
+    for fpr in (0.001, 0.01, 0.05, 0.1, 0.5):
+        truth = max(best_hit_rate(law, fpr) for law in laws)
+        assert truth - 2e-4 <= hit_rate(parts, fpr) <= truth + 1e-3
+    truth = max(law.delta(0.0) for law in laws)
+    assert truth - 2e-4 <= risk_of(parts).advantage <= truth + 1e-3
+
+
+def test_a_risk_smaller_than_delta_can_be_aimed_at() -> None:
+    """δ says at which ε is printed beside it, and not what the risk is."""
+    found = calibrate(METHOD, POPULATION, 1, RiskTarget(0.2, advantage=0.1))
+    risk = plan(found.method, POPULATION, 1, delta=0.2).of(*SERVER).risk
+    assert risk is not None
+    assert 0.099 <= risk.advantage <= 0.1
 
 
 def test_no_attacker_that_is_simulated_does_better() -> None:

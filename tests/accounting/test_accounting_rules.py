@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition, gaussian_delta
+from fedveil.accounting.compose import Composition, Term, certified_delta, certify, composition
 from fedveil.accounting.drawn_rounds import law_of_coins, law_of_fixed_size
 from fedveil.accounting.events import Step
+from fedveil.accounting.gaussian_privacy import gaussian_delta
 from fedveil.accounting.pld import drawn_of_group, gathered_noises
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import CaveatKind, Guarantee, Relation

@@ -21,15 +21,15 @@ from fedveil.engine.fused import build as build_module
 from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.gradients import Batch, Factors
 from fedveil.mechanisms.clip import Clip
-from fedveil.native.small_layers import LANES
+from fedveil.native.small_layers import VECTOR_WIDTHS
 
 CLASSES = 4
 
 
-@pytest.fixture(scope="module", autouse=True, params=[0, *LANES[:1]], ids=lambda lanes: f"{lanes} lanes")
+@pytest.fixture(scope="module", autouse=True, params=[0, *VECTOR_WIDTHS[:1]], ids=lambda lanes: f"{lanes} lanes")
 def lanes(request: pytest.FixtureRequest) -> Iterator[int]:
     """Every test runs on PyTorch alone, and with the kernels in C where there are some."""
-    with patch.object(build_module, "LANES", (request.param,) if request.param else ()):
+    with patch.object(build_module, "VECTOR_WIDTHS", (request.param,) if request.param else ()):
         yield request.param
 
 

@@ -6,12 +6,14 @@ The coordinator's clock decides what is in a certificate. So it is its clock tha
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("nvflare")
+
+from cryptography import x509
 
 from fedveil.core.errors import FedveilError
 from fedveil.runtimes import tls_certificates
@@ -33,6 +35,15 @@ def kits_of(folder: Path, days: int) -> LoopbackKits:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tls_certificates, "datetime", Elsewhen)
         return loopback_kits(folder, ("north",))
+
+
+def test_certificates_are_valid_for_a_clock_that_is_a_day_behind_or_ahead(tmp_path: Path) -> None:
+    kits = loopback_kits(tmp_path, ("north",))
+    files = [path for kit in (kits.coordinator, kits.site("north")) for path in (kit / "startup").iterdir()]
+    for path in (path for path in files if path.suffix in (".crt", ".pem")):
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        assert certificate.not_valid_before_utc < datetime.now(UTC) - timedelta(days=1)
+        assert certificate.not_valid_after_utc > datetime.now(UTC) + timedelta(days=30)
 
 
 @pytest.mark.slow

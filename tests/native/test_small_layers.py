@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, max_pool2d
 
-from fedveil.native.small_layers import LANES, ConvolutionShape
+from fedveil.native.small_layers import VECTOR_WIDTHS, ConvolutionShape
 
 CLIENTS, SLOTS = 3, 4
 
-pytestmark = pytest.mark.skipif(not LANES, reason="no compiler, or a processor without AVX2")
+pytestmark = pytest.mark.skipif(not VECTOR_WIDTHS, reason="no compiler, or a processor without AVX2")
 
 SHAPES = [  # channels, filters, size, kernel, stride, padding
     (1, 12, (9, 8), (5, 5), (2, 2), (2, 2)),
@@ -87,7 +87,7 @@ def close(mine: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(mine.double(), expected, rtol=1e-5, atol=1e-5 * float(expected.abs().max() + 1e-9))
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
 @pytest.mark.parametrize(("planar", "patched"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
@@ -120,7 +120,7 @@ def test_a_convolution_forwards_and_backwards(
     close(plain, rows.sum(dim=1))
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
 def test_a_convolution_without_biases_writes_only_its_own_places(lanes: int) -> None:
     shape = shape_of(3, 7, (6, 6), (3, 3), (1, 1), (1, 1), bias=False)
     example = Example(shape, lanes)
@@ -130,7 +130,7 @@ def test_a_convolution_without_biases_writes_only_its_own_places(lanes: int) -> 
     assert (total[:, shape.weight + shape.filters * shape.taps :] == 7).all()
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
 def test_an_example_has_the_same_bits_in_any_slot_and_company(lanes: int) -> None:
     shape = shape_of(12, 12, (7, 7), (5, 5), (2, 2), (2, 2))
     example = Example(shape, lanes)
@@ -155,7 +155,7 @@ def test_an_example_has_the_same_bits_in_any_slot_and_company(lanes: int) -> Non
         assert torch.equal(results[0][1], results[1][1])
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_not_finite_stays_with_its_example_and_is_never_lost(value: float, lanes: int) -> None:
     shape = shape_of(3, 7, (6, 6), (3, 3), (1, 1), (1, 1))
@@ -177,7 +177,7 @@ def test_what_is_not_finite_stays_with_its_example_and_is_never_lost(value: floa
     assert [bool(torch.isfinite(row[shape.weight : -3]).all()) for row in total] == [False, False, True]
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
 @pytest.mark.parametrize(("inputs", "outputs"), [(105, 64), (5, 1), (588, 10)])
 def test_a_dense_layer(inputs: int, outputs: int, lanes: int) -> None:
     size = inputs * outputs + outputs
@@ -199,7 +199,7 @@ def test_a_dense_layer(inputs: int, outputs: int, lanes: int) -> None:
     assert torch.isfinite(by_inputs[0, 0]).all()
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
 @pytest.mark.parametrize(("kernel", "stride"), [((2, 2), (2, 2)), ((3, 2), (2, 1)), ((1, 4), (1, 3))])
 def test_a_max_pool_picks_what_the_library_picks(kernel: tuple[int, int], stride: tuple[int, int], lanes: int) -> None:
     images = torch.randint(-2, 3, (CLIENTS * SLOTS, 19, 8, 9)).float()  # with ties
@@ -220,7 +220,7 @@ def test_a_max_pool_picks_what_the_library_picks(kernel: tuple[int, int], stride
 
 def test_memory_that_does_not_fit_is_not_touched() -> None:
     shape = shape_of(3, 7, (6, 6), (3, 3), (1, 1), (1, 1))
-    example = Example(shape, LANES[0])
+    example = Example(shape, VECTOR_WIDTHS[0])
     good = (example.parameters, example.arranged, example.outputs)
     for bad in (
         (example.parameters[:2], *good[1:]),
@@ -228,7 +228,7 @@ def test_memory_that_does_not_fit_is_not_touched() -> None:
         (good[0], example.arranged.transpose(2, 3), good[2]),
     ):
         with pytest.raises(ValueError, match="does not fit"):
-            shape.convolve(*bad, LANES[0])
+            shape.convolve(*bad, VECTOR_WIDTHS[0])
     with pytest.raises(ValueError, match="no vectors"):
         shape.convolve(*good, 3)
     with pytest.raises(ValueError, match="no convolution"):

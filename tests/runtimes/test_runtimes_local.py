@@ -39,6 +39,11 @@ def forgetful() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(144, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 4))
 
 
+def looking() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(12, 2, 16, dropout=0.1, batch_first=True)
+    return nn.Sequential(nn.Flatten(1, 2), layer, nn.Flatten(), nn.Linear(144, 4))
+
+
 def known() -> nn.Module:
     return build("cnn", SHAPE, 4, {"activation": "sigmoid"}, seed=0)
 
@@ -68,7 +73,7 @@ def trained(runtime: LocalRuntime, start: torch.Tensor) -> torch.Tensor:
     return torch.stack([upload.update for upload in sorted(made, key=lambda upload: upload.client)])
 
 
-NETWORKS = [known, normalised, forgetful]
+NETWORKS = [known, normalised, forgetful, looking]
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -12,18 +12,19 @@ from fedveil.core.errors import FedveilError
 from fedveil.federation.connecting import LOOPBACK, invite, invited_at
 from fedveil.ledger.ledger_errors import LedgerBusy
 from fedveil.runtimes.invitation import read_invitation
-from fedveil.site.approval import approve, spent_for_ever, withdraw
+from fedveil.site.approval import approve, withdraw
 from fedveil.site.connection import add_request, check_invitation, renew
 from fedveil.site.home import SiteHome
 from fedveil.site.serving import SiteServer
 from fedveil.site.site_status import site_status
+from fedveil.site.spending import Spending
 
 SIZES = {"north": 60, "south": 40}
 
 
 def spent(home: SiteHome) -> float:
     with home.opened_ledger() as ledger:
-        return spent_for_ever(home, ledger)
+        return Spending(home).for_ever(ledger)
 
 
 def test_a_plan_that_was_withdrawn_is_not_answered_and_its_cost_stays(tmp_path: Path) -> None:

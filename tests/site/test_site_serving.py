@@ -14,7 +14,8 @@ import torch
 from federation_scene import Scene, make_scene, policy
 from killing import Asker, DiesBefore, Killed
 
-from fedveil.accounting.alone import bounds_of, spent_over
+from fedveil.accounting.alone import bounds_of
+from fedveil.accounting.compose import certify, composition
 from fedveil.core.errors import FedveilError
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
@@ -24,6 +25,7 @@ from fedveil.site import serving
 from fedveil.site.outbox import Outbox
 from fedveil.site.refusals import RefusalKind
 from fedveil.site.serving import AnswerStep, SiteServer
+from fedveil.site.spending import Spending
 
 ONE = {"north": 60}
 
@@ -110,8 +112,8 @@ def test_a_coordinator_that_asks_again_and_again_pays_each_time_until_the_budget
         assert "0.9" in refused(answer, RefusalKind.OVER_BUDGET)
         declared = [paid.declared for paid in server.ledger.paid]
         assert 5 < len(answers) == len(declared) < 60
-        spent = spent_over([bounds_of(declared, 60, Unit.RECORD, View.SERVER)], 1e-3)
-        one_more = spent_over([bounds_of([*declared, declared[0]], 60, Unit.RECORD, View.SERVER)], 1e-3)
+        spent = bounds_of(declared, 60, Unit.RECORD, View.SERVER).epsilon(1e-3)
+        one_more = bounds_of([*declared, declared[0]], 60, Unit.RECORD, View.SERVER).epsilon(1e-3)
         assert spent <= 0.9 < one_more
         distances = torch.cdist(torch.stack(answers), torch.stack(answers)) + 1e9 * torch.eye(len(answers))
         assert float(distances.min()) > 0.5 * float(answers[0].norm())  # no two share their noise
@@ -132,12 +134,10 @@ def test_all_plans_together_stay_within_the_lifetime(tmp_path: Path) -> None:
         assert over
         assert len(over) < len(kinds)
         refused(over[0], RefusalKind.OVER_LIFETIME)
-        plans = {paid.plan for paid in server.ledger.paid}
-        spent = [
-            bounds_of([p.declared for p in server.ledger.paid if p.plan == plan], 60, Unit.RECORD, View.SERVER)
-            for plan in plans
-        ]
-        assert 0.55 < spent_over(spent, 1e-3) <= 0.65
+        spending = Spending(scene.sites["north"])
+        parts = [bounds.bounds[0][1] for bounds in map(spending.own, (paid.declared for paid in server.ledger.paid))]
+        plain = certify(composition(*(term for one in parts for term in one)), 1e-3).epsilon
+        assert plain <= spending.for_ever(server.ledger) <= 0.65  # later plans count as Gaussians that cover them
 
 
 def test_a_limit_of_rounds_is_kept_by_the_site_itself(tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from certificates import SIGNATORY, small_run
 
-from fedveil.certificate.document import Basis, Certificate, NoticeKind, RandomnessSource, SignedCertificate
+from fedveil.certificate.document import Certificate, NoticeKind, SignedCertificate
 from fedveil.certificate.run_digests import digest_problem, digests_of_run
 from fedveil.certificate.signatories import sign_certificate
+from fedveil.certificate.stated_bounds import Basis
+from fedveil.certificate.stated_facts import RandomnessSource
 from fedveil.certificate.statements import certificate_verdict
 from fedveil.certificate.verify import CertificateRefused, verify_certificate, write_certificate
 from fedveil.core.errors import ArgumentError, FedveilError

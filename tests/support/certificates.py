@@ -62,7 +62,7 @@ def another(value: Any, random: Random) -> Any:
 def tampered(content: bytes, number: int) -> bytes:
     """The same certificate with something changed, differently for every number, and never the same bytes."""
     random = Random(number)
-    spoil = (_flipped, _shortened, _lengthened, _cut, _other_value, _without, _other_spelling)[number % 7]
+    spoil = TAMPERINGS[number % len(TAMPERINGS)]
     while True:
         spoilt = spoil(content, random)
         if spoilt != content:
@@ -122,6 +122,102 @@ def _other_spelling(content: bytes, random: Random) -> bytes:
             content + b"\n" * random.randrange(1, 9),
         )
     )
+
+
+def _swapped(content: bytes, random: Random) -> bytes:
+    """Two entries of a list change places: cells, sites, steps, caveats, signatories."""
+    table = json.loads(content)
+    lists = [at for at in _branches(table) if isinstance(_at(table, at), list) and len(_at(table, at)) > 1]
+    entries = _at(table, random.choice(lists))
+    first, second = random.sample(range(len(entries)), 2)
+    entries[first], entries[second] = entries[second], entries[first]
+    return file_form(table)
+
+
+def _exchanged_cells(content: bytes, random: Random) -> bytes:
+    """The bounds of two cells, or of two sites, change places, while their names stay."""
+    table = json.loads(content)
+    body = table["certificate"]
+    entries, key = random.choice(((body["cells"], random.choice(("promised", "spent"))), (body["sites"], "bounds")))
+    first, second = random.sample(range(len(entries)), 2)
+    entries[first][key], entries[second][key] = entries[second][key], entries[first][key]
+    return file_form(table)
+
+
+def _reordered(content: bytes, random: Random) -> bytes:
+    """The fields of the body in another order."""
+    table = json.loads(content)
+    keys = list(table["certificate"])
+    random.shuffle(keys)
+    shuffled = {"certificate": {key: table["certificate"][key] for key in keys}, "signatures": table["signatures"]}
+    return (json.dumps(shuffled, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _without_caveats(content: bytes, random: Random) -> bytes:
+    table = json.loads(content)
+    cells = [cell for cell in table["certificate"]["cells"] if cell["caveats"]]
+    caveats = random.choice(cells)["caveats"]
+    del caveats[random.randrange(len(caveats)) :]
+    return file_form(table)
+
+
+def _other_version(content: bytes, random: Random) -> bytes:
+    table = json.loads(content)
+    version = random.choice((0, 2, 1.5, "1", None, True, -1, 10**12, random.randrange(3, 10**9)))
+    table["certificate"]["version"] = version
+    return file_form(table)
+
+
+def _huge(content: bytes, random: Random) -> bytes:
+    table = json.loads(content)
+    numbers = [at for at in leaves(table) if type(_at(table, at)) in (int, float)]
+    huge = random.choice((1e308, -1e308, 2**53, 2**200, 10**400, 5e-324, -1, 1e16))
+    return json.dumps(changed(table, random.choice(numbers), lambda _: huge), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _signed_by_another(content: bytes, random: Random) -> bytes:
+    """An edited number, signed again, as the same person with another key."""
+    table, thief = json.loads(content), SigningKey.generate()
+    numbers = [at for at in leaves(table) if type(_at(table, at)) is float and "cells" in at]
+    table = changed(table, random.choice(numbers), lambda value: value * random.choice((0.5, 0.99, 1.01, 1.0)))
+    table["certificate"]["signatories"][0]["key"] = thief.public.hex
+    try:
+        return signed_anew(table, thief)
+    except ValueError:  # no certificate can say that
+        return file_form(table)
+
+
+def _branches(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all tables and lists."""
+    if isinstance(value, dict | list):
+        yield path
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _branches(entry, (*path, key))
+
+
+def _at(table: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        table = table[key]
+    return table
+
+
+TAMPERINGS = (
+    _flipped,
+    _shortened,
+    _lengthened,
+    _cut,
+    _other_value,
+    _without,
+    _other_spelling,
+    _swapped,
+    _exchanged_cells,
+    _reordered,
+    _without_caveats,
+    _other_version,
+    _huge,
+    _signed_by_another,
+)
+"""Every kind of tampering."""
 
 
 def signed_anew(table: Any, key: SigningKey) -> bytes:

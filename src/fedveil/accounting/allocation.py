@@ -38,25 +38,57 @@ def allocated(steps: int, noise_multiplier: float, interval: float) -> Losses:
         return plain_gaussian(noise_multiplier, interval)
     usual = math.sqrt(math.expm1(spread**2)) / POINTS_PER_RATIO
     largest = math.exp(spread**2 / 2 - spread * float(ndtri(LEFT_OUT)))
-    remove = _one_way(steps, spread, max(usual, largest * steps / LARGEST_SUM), largest, interval)[0]
+    remove = _present(steps, spread, max(usual, largest * steps / LARGEST_SUM), largest, interval)
     capped = min(largest, LARGEST_RATIO * steps)
     deviations = math.sqrt(steps * math.expm1(spread**2))
     smallest = max(steps - 6 * deviations, steps * math.exp(-(spread**2) / 2 - 5.5 * spread))
     fine = max(min(usual, smallest / POINTS_PER_RATIO), capped * steps / LARGEST_SUM)
-    return Losses(remove, _one_way(steps, spread, fine, capped, interval)[1])
+    return Losses(remove, _absent(steps, spread, fine, capped, interval))
 
 
-def _one_way(steps: int, spread: float, cell: float, largest: float, interval: float) -> tuple[Direction, Direction]:
-    """Both directions from Y's on a grid of width `cell` up to `largest`; what lies beyond counts for P alone."""
+def _present(steps: int, spread: float, cell: float, largest: float, interval: float) -> Direction:
+    """P against Q. P has one Y weighted with its size, so its masses are a convolution as well.
+
+    Multiplying Q's masses with their ratios would give the same, with the rounding of the transform multiplied too.
+    """
     masses, excess = _one_ratio(spread, cell, largest)
-    length = steps * (len(masses) - 1) + 1
-    size = fft.next_fast_len(length, real=True)
-    sums = fft.irfft(fft.rfft(masses, size) ** steps, size)[:length]
-    ratios: Floats = np.arange(length, dtype=np.float64) * (cell / steps)
-    low, high = _window(masses, steps)
-    # The rounding of the transform, over the window: its L2 norm is about 2⁻⁵²·log₂ N times those of its factors.
-    error = 4 * 2.0**-52 * math.log2(size) * steps * float(np.linalg.norm(masses)) * math.sqrt(high - low)
-    return _on_losses(np.maximum(sums[low:high], 0.0), ratios[low:high], interval, excess, error)
+    weighted = masses * (np.arange(len(masses)) * cell)
+    sums = _Sums(masses, weighted, steps)
+    infinite = max(1 - float(sums.masses.sum()), 0.0) + excess + 2 * LEFT_OUT + sums.error
+    return _on_losses(sums.masses, sums.places * (cell / steps), interval, infinite, weighted=True)
+
+
+def _absent(steps: int, spread: float, cell: float, largest: float, interval: float) -> Direction:
+    """Q against P; a ratio of 0 is what P never shows."""
+    masses, _ = _one_ratio(spread, cell, largest)
+    sums = _Sums(masses, masses, steps)
+    ratios = sums.places * (cell / steps)
+    shown = ratios > 0
+    singular = float(sums.masses[~shown].sum())
+    missing = 1 - float(sums.masses[shown].sum())
+    there = _on_losses(sums.masses[shown], ratios[shown], interval, 0.0, weighted=False)
+    return Direction(
+        1 - there.lower - len(there.masses),
+        interval,
+        there.masses[::-1].copy(),
+        max(missing, singular) + 2 * LEFT_OUT + sums.error,
+    )
+
+
+class _Sums:
+    """The sum of `steps` − 1 places of one law and one of another, over a window that holds next to all of it."""
+
+    def __init__(self, masses: Floats, last: Floats, steps: int) -> None:
+        length = steps * (len(masses) - 1) + 1
+        size = fft.next_fast_len(length, real=True)
+        spectrum = fft.rfft(masses, size)
+        end = spectrum if last is masses else fft.rfft(last, size)
+        low, high = _window(masses, steps)
+        self.masses: Floats = np.maximum(fft.irfft(spectrum ** (steps - 1) * end, size)[:length][low:high], 0.0)
+        self.places: Floats = np.arange(low, low + len(self.masses), dtype=np.float64)
+        # The rounding of the transform, over the window: its L2 norm is about 2⁻⁵²·log₂ N times those of its factors.
+        norm = max(float(np.linalg.norm(masses)), float(np.linalg.norm(last)))
+        self.error = 4 * 2.0**-52 * math.log2(size) * steps * norm * math.sqrt(high - low)
 
 
 def _one_ratio(spread: float, cell: float, largest: float) -> tuple[Floats, float]:
@@ -102,29 +134,21 @@ def _window(masses: Floats, steps: int) -> tuple[int, int]:
     return math.floor(lower), min(math.ceil(upper), steps * (len(masses) - 1)) + 1
 
 
-def _on_losses(
-    masses: Floats, ratios: Floats, interval: float, excess: float, error: float
-) -> tuple[Direction, Direction]:
-    """From Q's masses at ratios P/Q to losses on their grid, the mean of the ratio preserved once more."""
-    if ratios[0] == 0:  # Q shows what P never does
-        singular, masses, ratios = float(masses[0]), masses[1:], ratios[1:]
-    else:
-        singular = 0.0
+def _on_losses(masses: Floats, ratios: Floats, interval: float, infinite: float, weighted: bool) -> Direction:
+    """Masses at ratios P/Q on the grid of losses, the mean of the ratio preserved once more.
+
+    `weighted`: they are P's, else Q's, and stay so.
+    """
+    kept = ratios > 0
+    masses, ratios = masses[kept], ratios[kept]
     scores = np.log(ratios) / interval
     floors = np.floor(scores).astype(np.int64)
     up = np.clip(np.expm1((scores - floors) * interval) / math.expm1(interval), 0.0, 1.0)
     first, count = int(floors.min()), int(floors.max() - floors.min()) + 2
-    without: Floats = np.bincount(floors - first, masses * (1 - up), count).astype(np.float64)
-    without += np.bincount(floors - first + 1, masses * up, count)
-    present = without * np.exp((np.arange(count) + first) * interval)
-    top = max(1.0, float(ratios[-1]))
-    with_unit = Direction(
-        first, interval, present, max(1 - float(present.sum()), 0.0) + excess + 2 * LEFT_OUT + error * top
-    )
-    bare = Direction(
-        -first - count + 1,
-        interval,
-        without[::-1].copy(),
-        max(1 - float(without.sum()), singular) + 2 * LEFT_OUT + error,
-    )
-    return with_unit, bare
+    down_weight, up_weight = masses * (1 - up), masses * up
+    if weighted:  # Q's mass is split, and P's is e^loss times Q's
+        down_weight = down_weight * np.exp(floors * interval) / ratios
+        up_weight = up_weight * np.exp((floors + 1) * interval) / ratios
+    split: Floats = np.bincount(floors - first, down_weight, count).astype(np.float64)
+    split += np.bincount(floors - first + 1, up_weight, count)
+    return Direction(first, interval, split, infinite)

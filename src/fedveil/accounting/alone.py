@@ -3,11 +3,8 @@
 A real site does not draw the cohorts, so it can't know that they are drawn by chance, and it does not see whether
 others add their noise. What it counts is what it does itself: each answer, as if everybody knew that it was given.
 
-Plans follow one another on the same records. Within a plan any one place whose noise covers the view bounds what all
-its answers show, since what comes after noise is post-processing; the best place counts. Plans compose: under one
-relation of neighbours, all that several plans show is bounded by the composition of one bound for each. Bounds under
-different relations are never added. Who writes a later plan may know what earlier ones showed: for plain Gaussians that
-changes nothing; where batches are sampled, composition takes the later plan's noise and rounds as chosen without it.
+Within a plan any one place whose noise covers the view bounds what all its answers show, since what comes after noise
+is post-processing; the best place counts. How plans add up over a site's lifetime is in `lifetime_filter`.
 """
 
 from __future__ import annotations
@@ -17,9 +14,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fedveil.accounting.budget import stays_within
+from fedveil.accounting.budget import Costs, CostSource
 from fedveil.accounting.compose import Composition, certify, composition
-from fedveil.accounting.context import Budget, Context
+from fedveil.accounting.context import Context
+from fedveil.accounting.count_rule import is_count
 from fedveil.accounting.exposure import routes
 from fedveil.accounting.participation import Crowd, Exposure, Round, Rounds
 from fedveil.accounting.plan import alone_caveats, costliest
@@ -38,54 +36,75 @@ Answered = Iterable[tuple[Declaration, ...]]
 
 @dataclass(frozen=True)
 class PlanBounds:
-    """One plan's answers: a relation and a composition for each place that bounds the view, and why others do not."""
+    """What answers show: a composition for each place and relation that bounds the view, and why others do not."""
 
-    bounds: tuple[tuple[Relation, Composition], ...]
+    bounds: Costs
     reasons: tuple[str, ...] = ()
+
+    def by_source(self, source: CostSource) -> Composition | None:
+        """By the noise of one place under a relation; None where it bounds nothing."""
+        known = dict(self.bounds)
+        return known.get(source, known.get(("", source[1])))
 
     def best(self, relation: Relation, delta: float) -> Composition | None:
         """The smallest bound under a relation; None where there is none."""
-        mine = [parts for kind, parts in self.bounds if kind is relation or not parts]
-        return min(mine, key=lambda parts: certify(parts, delta).epsilon, default=None)
+        source = self.best_source(delta, relation)
+        return None if source is None else self.by_source(source)
+
+    def best_source(self, delta: float, relation: Relation | None = None) -> CostSource | None:
+        """That of the smallest ε at δ, under a relation if one is given; None where there is none."""
+        mine = [(source, parts) for source, parts in self.bounds if relation in (None, source[1])]
+        best = min(mine, key=lambda bound: certify(bound[1], delta).epsilon, default=None)
+        return None if best is None else best[0]
+
+    def epsilon(self, delta: float) -> float:
+        """ε at δ by the best bound; ∞ where there is none."""
+        return min((certify(parts, delta).epsilon for _, parts in self.bounds), default=math.inf)
 
 
 def bounds_of(answers: Answered, records: int, unit: Unit, view: View) -> PlanBounds:
-    """What the answers of one plan show of a client of `records` records.
+    """What some answers of one plan show of a client of `records` records.
 
     A bound that was read off norms without noise bounds nothing here: nobody is asked whether that is accepted.
+    Measurements alone are bounded under every relation, whatever place a training has its noise at.
     """
     counted = _counted(answers)
-    exposure = Exposure(records, counted, counted)
-    if not exposure.took_part:
-        return PlanBounds(tuple((relation, ()) for relation in Relation))
-    every = routes(exposure, ALONE, unit, view, copies=1, strict=True)
-    return PlanBounds(
-        tuple((route.relation, route.parts) for route in every if not isinstance(route, Unprotected)),
-        tuple(route.reason for route in every if isinstance(route, Unprotected)),
-    )
+    if not counted:
+        return PlanBounds(tuple((("", relation), ()) for relation in Relation))
+    training = [round for round, _ in counted if not is_count(round.declarations)]
+    places = sorted({declaration.place for round in training for declaration in round.declarations})
+    every = routes(Exposure(records, counted, counted), ALONE, unit, view, copies=1, strict=True)
+    bounds, reasons = [], []
+    for place, route in zip(places or [""] * len(every), every, strict=True):
+        if isinstance(route, Unprotected):
+            reasons.append(route.reason)
+        else:
+            bounds.append(((place, route.relation), route.parts))
+    return PlanBounds(tuple(bounds), tuple(reasons))
 
 
 def spent_over(plans: Sequence[PlanBounds], delta: float) -> float:
-    """ε at δ of all the plans together; ∞ where one is not bounded, or not under the relation of the others."""
+    """ε at δ of all the plans together, as if all had been fixed beforehand; ∞ where they do not add up."""
     total = best_total(plans, delta)
     return math.inf if total is None else certify(total[1], delta).epsilon
 
 
-def fits_within(plans: Sequence[PlanBounds], budget: Budget) -> bool:
-    """Whether all the plans together stay within a budget."""
-    every = [_total(plans, relation, budget.delta) for relation in Relation]
-    return any(parts is not None and stays_within(parts, budget) for parts in every)
-
-
 def table_alone(context: Context, client: int) -> Table:
     """The guarantee table of one client that takes part in every round it may be asked for, counting on nobody."""
-    method, records = context.method, context.population.records[client]
-    declared = tuple(
-        (Round(round.declarations, Everyone()), times) for round, times in context.rounds(range(method.rounds), records)
-    )
-    taken = declared if context.limit is None else costliest(declared, context.limit)
-    exposure = Exposure(records, taken, taken, frozenset(method.mechanisms))
+    return answered_table(context, client, planned_answers(context, client))
+
+
+def answered_table(context: Context, client: int, answers: Answered) -> Table:
+    """The table of one client that has given these answers, counting on nobody."""
+    counted = _counted(answers)
+    exposure = Exposure(context.population.records[client], counted, counted, frozenset(context.method.mechanisms))
     return Table(context, ALONE, (exposure,), (0,), alone_caveats(context))
+
+
+def table_of_one(table: Table, client: int) -> Table:
+    """What a table says of one client, without what it counts on others for."""
+    rounds = table.exposures[table.exposure_of[client]].took_part
+    return answered_table(table.context, client, [round.declarations for round, times in rounds for _ in range(times)])
 
 
 def planned_answers(context: Context, client: int) -> list[tuple[Declaration, ...]]:

@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtr
 
-from fedveil.accounting.compose import gaussian_epsilon
 from fedveil.accounting.context import Context
+from fedveil.accounting.gaussian_privacy import gaussian_epsilon
 from fedveil.accounting.moments import sampled_gaussian_divergences
 from fedveil.core.checks import check_delta, count, positive
 from fedveil.core.errors import FedveilError

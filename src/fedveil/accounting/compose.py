@@ -12,25 +12,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from fedveil.accounting import pld, renyi
 from fedveil.accounting.events import Counted, Step, added_up, canonical_noise, counted_words
+from fedveil.accounting.gaussian_privacy import gaussian_delta, gaussian_epsilon
 from fedveil.accounting.losses import Losses, mixture_of, no_loss
+from fedveil.accounting.step_spread import step_spread
 from fedveil.core.checks import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError
 
 MOST_STEPS = 10**12
 COARSENINGS = (1, 3, 10, 60)
 """Tried in turn: rounding spoils a grid that is very fine compared with the reach of one step's loss."""
-MOST_NOISE = 1e6
-"""More noise is accounted as this much: ε would come near the precision to which it is solved for."""
 LARGEST_EPSILON = 1e6
 """Beyond it a finite ε says nothing and floating point little; it is printed as ∞."""
-
-
-NO_LIMIT = ("hidden-record", "group", "gathered", "allocated")
-"""Kinds of steps for which no central limit is stated."""
 
 
 @dataclass(frozen=True)
@@ -198,37 +193,6 @@ def gaussian_only(parts: Composition) -> float | None:
     return 1 / math.sqrt(inverse)
 
 
-def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
-    """Exact ε(δ) of a Gaussian mechanism (Balle and Wang 2018), rounded up in its last digits."""
-    if noise_multiplier < 1e-4:  # ε beyond 5e7
-        return math.inf
-    mean, wanted = 1 / min(noise_multiplier, MOST_NOISE), math.log(delta)
-    if log_gaussian_delta(mean, 0.0) <= wanted:
-        return 1e-12
-    low, high = 0.0, mean**2 / 2 + mean * math.sqrt(-2 * wanted)  # there Φ(μ/2 − ε/μ) is at most δ
-    while high - low > 1e-15 * high:
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        if log_gaussian_delta(mean, middle) <= wanted:
-            high = middle
-        else:
-            low = middle
-    return high * (1 + 1e-10) + 1e-12
-
-
-def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
-    """Exact δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) with μ = 1/z."""
-    return min(1.0, math.exp(log_gaussian_delta(1 / noise_multiplier, epsilon)) + 1e-16)
-
-
-def log_gaussian_delta(mean: float, epsilon: float) -> float:
-    """log δ(ε) of a Gaussian of mean μ."""
-    first = float(log_ndtr(mean / 2 - epsilon / mean))
-    second = epsilon + float(log_ndtr(-mean / 2 - epsilon / mean))
-    return first + math.log(-math.expm1(second - first)) if second < first else -math.inf
-
-
 @lru_cache(maxsize=16)
 def composed_pld(parts: Composition, coarsening: int = 1, tilt: float = 0.0) -> Losses | None:
     """The PLD of a composition; None where its grid would be out of proportion.
@@ -321,7 +285,7 @@ def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
             noise = step.noise_multiplier / math.sqrt(once) if merged else step.noise_multiplier
             if noise < 0.05:  # e^400: nothing a grid could hold
                 return None
-            least, single = _size(step, noise)
+            least, single = step_spread(step, noise)
             farthest = 10.5 / least + 1 / (2 * least**2)
             widest = max(widest, float(np.logaddexp(0.0, math.log(step.rate) + farthest)))
             variance += single * times
@@ -336,23 +300,6 @@ def grid_interval(parts: Composition, coarsening: int = 1) -> float | None:
     return float(f"{interval:.5g}") if small and interval >= pld.FINEST else None
 
 
-def _size(step: Step, noise: float) -> tuple[float, float]:
-    """The least noise that a step can have, and about the variance of its loss."""
-    if step.kind == "gaussian":
-        return noise, noise**-2
-    usual = step.rate**2 * math.expm1(min(noise**-2, 600.0))
-    if step.kind == "hidden-record":
-        return noise / 2, min(4 * noise**-2, 4 * usual)
-    if step.kind == "group":
-        mean, spread = step.size * step.rate, step.size * step.rate * (1 - step.rate)
-        return noise / step.slots, max(mean**2 * math.expm1(min(noise**-2, 600.0)), spread * noise**-4 / 4)
-    if step.kind == "gathered":
-        return noise, noise**-2 / (step.size * step.rate + 1)
-    if step.kind == "allocated":
-        return noise / 2 if step.overflow else noise, min(math.expm1(min(noise**-2, 600.0)) / step.size, noise**-2)
-    return noise / 2 if step.overflow else noise, usual
-
-
 def renyi_epsilon(parts: Composition, delta: float) -> float:
     """ε at δ by Rényi divergences: an upper bound, usually looser than the PLD."""
     return renyi.epsilon_at(divergences(parts), delta)
@@ -365,42 +312,3 @@ def divergences(parts: Composition) -> renyi.Orders:
         law = term.law or None
         total = total + renyi.term_divergences(term.steps, term.chance, term.times, law)
     return total
-
-
-def central_limit_mean(parts: Composition) -> float | None:
-    """μ of the Gaussian that the composition tends to: an approximation that papers use, never a certificate.
-
-    Poisson: μ² = Σ q²(e^(z^−2) − 1) (Bu et al. 2020). Fixed size, replace-one:
-    μ² = 2·Σ q²(e^(z^−2)Φ(1.5/z) + 3Φ(−0.5/z) − 2) (Dong et al. 2019). Plain: Σ z^−2.
-    None where rounds are drawn, or steps are of kinds for which no such limit is stated.
-    """
-    if any(term.law or term.chance < 1 or step.kind in NO_LIMIT for term in parts for step, _ in term.steps):
-        return None
-    square = 0.0
-    for term in parts:
-        for step, count in term.steps:
-            square += term.times * count * _central_limit_square(step)
-    return math.sqrt(square)
-
-
-def _central_limit_square(step: Step) -> float:
-    inverse = 1 / step.noise_multiplier
-    if step.kind == "gaussian":
-        return inverse**2
-    if inverse > 26:  # e^(inverse²) overflows
-        return math.inf
-    if step.kind == "poisson":
-        return step.rate**2 * math.expm1(inverse**2)
-    upper, lower = math.exp(log_ndtr(1.5 * inverse)), math.exp(log_ndtr(-0.5 * inverse))
-    inside = math.exp(inverse**2) * upper + 3 * lower - 2
-    return float(2 * step.rate**2 * max(inside, 0.0))  # below 0 by rounding, with enormous noise
-
-
-def central_limit_epsilon(parts: Composition, delta: float) -> float | None:
-    """ε at δ of the central limit's Gaussian."""
-    mean = central_limit_mean(parts)
-    if mean is None:
-        return None
-    if mean == 0:
-        return 0.0
-    return gaussian_epsilon(1 / mean, delta) if math.isfinite(mean) else math.inf

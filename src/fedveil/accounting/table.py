@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 from fedveil.accounting import compose
+from fedveil.accounting.central_limit import central_limit_epsilon
 from fedveil.accounting.context import Context
 from fedveil.accounting.count_rule import with_counts
 from fedveil.accounting.exposure import Route, routes
@@ -262,7 +263,7 @@ def vacuous(records: int, epsilon: float) -> str:
 
 def _secondary(route: Route, delta: float) -> tuple[Secondary, ...]:
     others = [Secondary("RDP", compose.renyi_epsilon(route.parts, delta), "upper bound by Rényi divergences")]
-    limit = compose.central_limit_epsilon(route.parts, delta)
+    limit = central_limit_epsilon(route.parts, delta)
     if limit is not None:
         others.append(Secondary("GDP", limit, "central-limit approximation, not a guarantee"))
     return tuple(others)

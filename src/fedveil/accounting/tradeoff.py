@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from fedveil.accounting import pld
-from fedveil.accounting.compose import gaussian_delta, gaussian_epsilon, log_gaussian_delta
+from fedveil.accounting.gaussian_privacy import gaussian_delta, gaussian_epsilon, log_gaussian_delta
 from fedveil.accounting.losses import Direction, Floats, Losses, from_divergences
 from fedveil.core.checks import check_delta, check_epsilon
 from fedveil.core.errors import FedveilError

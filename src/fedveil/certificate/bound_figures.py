@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedveil.accounting.compose import Composition, certify
 from fedveil.accounting.risk import risk_of
-from fedveil.certificate.document import RiskFigures
+from fedveil.certificate.stated_bounds import RiskFigures
 from fedveil.core.risks import FALSE_ALARMS, Risk
 
 

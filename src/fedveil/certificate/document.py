@@ -2,23 +2,28 @@
 
 `attention` is the first field of the file: whatever must be known before a number is read. A cell certifies one of two
 bounds: what was promised before the training, or what was spent. Each bound holds its composition in the accountant's
-own types, and from these alone every ε and every risk is computed again.
+own types, and from these alone every ε and every risk is computed again. Bounds are in `stated_bounds`, what else is
+stated in `stated_facts`.
 """
 
 from __future__ import annotations
 
 import datetime
-import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fedveil.accounting.compose import Term
-from fedveil.core.checks import check_delta
+from fedveil.certificate.stated_bounds import CertifiedCell, CertifiedSite
+from fedveil.certificate.stated_facts import (
+    CertifiedEvidence,
+    PlanFacts,
+    RandomnessFacts,
+    RunDigests,
+    Software,
+    TrainingFacts,
+)
 from fedveil.core.errors import FedveilError
-from fedveil.core.guarantee import CaveatKind, Relation, cell_name
 from fedveil.core.signing import PublicKey
 from fedveil.core.types import Unit, View
-from fedveil.core.verdicts import Verdict
 
 FORMAT_NAME, FORMAT_VERSION = "fedveil certificate", 1
 """Raised with every change of the fields, of the meaning of one, or of the sentences that are checked."""
@@ -52,222 +57,6 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Remark:
-    """A caveat of a cell: what its ε rests on or leaves out."""
-
-    kind: CaveatKind
-    text: str
-
-
-@dataclass(frozen=True)
-class RiskFigures:
-    """What an attacker gets at most, to whom both answers were as likely before.
-
-    `advantage` is the largest difference of true-positive and false-positive rate, `right_guess` is 1/2 + advantage/2.
-    `rates` are pairs: a false-positive rate, and the true-positive rate that goes with it at most. `mean` is μ where
-    the trade-off is that of a Gaussian.
-    """
-
-    advantage: float
-    right_guess: float
-    rates: tuple[tuple[float, float], ...]
-    mean: float | None
-
-    def __post_init__(self) -> None:
-        shares = (self.advantage, self.right_guess, *(share for pair in self.rates for share in pair))
-        if not all(0 <= share <= 1 for share in shares) or not 0 <= (self.mean or 0.0) < math.inf:
-            raise FedveilError("a rate lies between 0 and 1")
-
-
-@dataclass(frozen=True)
-class CertifiedBound:
-    """ε of a composition at the cell's δ, and what it means. Where ε is ∞ there is no composition, and a reason."""
-
-    epsilon: float
-    relation: Relation
-    accountant: str
-    composition: tuple[Term, ...] | None
-    described: str
-    risk: RiskFigures | None
-    reason: str
-
-    def __post_init__(self) -> None:
-        if not self.epsilon >= 0:
-            raise FedveilError(f"ε must not be negative: {self.epsilon}")
-        if math.isinf(self.epsilon) != bool(self.reason):
-            raise FedveilError("ε is ∞ exactly where a reason says why")
-        if math.isfinite(self.epsilon) and (self.composition is None or self.risk is None):
-            raise FedveilError("a finite ε has a composition and a risk")
-
-
-@dataclass(frozen=True)
-class CertifiedClaim:
-    """A paper's own number for the cell, which is no guarantee, and why it is another one."""
-
-    epsilon: float
-    delta: float
-    source: str
-    difference: str
-
-
-class Basis(StrEnum):
-    """Which of a cell's bounds is certified."""
-
-    PROMISED = "promised"
-    SPENT = "spent"
-
-
-@dataclass(frozen=True)
-class CertifiedCell:
-    """One unit against one view. `spent` is left out where it would tell who took part (for release).
-
-    `copies` is the bound of all copies of a record together, where several clients hold one. `beside` are bounds under
-    other relations, which say less and never stand in the cell's place.
-    """
-
-    unit: Unit
-    view: View
-    delta: float
-    basis: Basis
-    promised: CertifiedBound
-    spent: CertifiedBound | None
-    copies: CertifiedBound | None
-    beside: tuple[CertifiedBound, ...]
-    claimed: CertifiedClaim | None
-    caveats: tuple[Remark, ...]
-
-    def __post_init__(self) -> None:
-        check_delta(self.delta)
-        if self.basis is Basis.SPENT and self.spent is None:
-            raise FedveilError("what was spent is certified, and is not stated")
-
-    @property
-    def name(self) -> str:
-        return cell_name(self.unit, self.view)
-
-    @property
-    def certified(self) -> CertifiedBound:
-        return self.spent if self.basis is Basis.SPENT and self.spent is not None else self.promised
-
-    @property
-    def bounds(self) -> tuple[CertifiedBound, ...]:
-        return tuple(each for each in (self.promised, self.spent, self.copies, *self.beside) if each is not None)
-
-
-@dataclass(frozen=True)
-class SiteBound:
-    """One site's own bound in a cell."""
-
-    unit: Unit
-    view: View
-    bound: CertifiedBound
-
-
-@dataclass(frozen=True)
-class CertifiedSite:
-    """A site by name, with its own bounds."""
-
-    name: str
-    records: int
-    bounds: tuple[SiteBound, ...]
-
-
-@dataclass(frozen=True)
-class CertifiedAudit:
-    """What an audit tried and could have noticed. `noticed_noise` is the share of the declared noise below which it
-    would have shown a lack with `noticed_with` probability; None where nothing was promised."""
-
-    unit: Unit
-    view: View
-    verdict: Verdict
-    canaries: int
-    rounds: int
-    confidence: float
-    epsilon_shown: float
-    epsilon_verified: float
-    noticed_noise: float | None
-    noticed_with: float | None
-    said: str
-
-
-@dataclass(frozen=True)
-class CertifiedAttack:
-    """An attack that tried to reconstruct records: on how many, and how often it came below its threshold."""
-
-    view: View
-    attack: str
-    victims: int
-    success_rate: float | None
-    error: float | None
-    blind_error: float | None
-
-
-@dataclass(frozen=True)
-class CertifiedEvidence:
-    """What was tried against the run. An attack that fails proves nothing."""
-
-    audits: tuple[CertifiedAudit, ...]
-    attacks: tuple[CertifiedAttack, ...]
-    said: str
-
-
-@dataclass(frozen=True)
-class RunDigests:
-    """What the certificate is held to, SHA-256 each. `model` is None before there is one.
-
-    `receipts` is salted with the ledger's own first head, so that nobody can compare a guess of who took part with it.
-    """
-
-    spec: str
-    manifest: str
-    model: str | None
-    ledger: str
-    ledger_entries: int
-    receipts: str
-    receipts_counted: int
-
-
-@dataclass(frozen=True)
-class TrainingFacts:
-    """What was trained, on whose data, and how far it came."""
-
-    method: str
-    paper: str
-    data: str
-    described: tuple[str, ...]
-    model: str
-    parameters: int | None
-    clients: int
-    rounds_planned: int
-    rounds_published: int
-    state: str
-
-
-class RandomnessSource(StrEnum):
-    """Where the noise comes from."""
-
-    SYSTEM = "operating-system"
-    SEED = "seed"
-
-
-@dataclass(frozen=True)
-class RandomnessFacts:
-    """Where randomness comes from, and how numbers that leave the machine are made."""
-
-    source: RandomnessSource
-    noise: str
-    cells_per_deviation: int | None
-
-
-@dataclass(frozen=True)
-class Software:
-    """The versions that trained, and the one that certified."""
-
-    trained_with: tuple[tuple[str, str], ...]
-    certified_with: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
 class Signatory:
     """Who signs, with which key, and for what: a site for its own bounds, everybody else for the whole."""
 
@@ -289,6 +78,7 @@ class Certificate:
     verdict: str
     cells: tuple[CertifiedCell, ...]
     sites: tuple[CertifiedSite, ...]
+    federation: PlanFacts | None
     training: TrainingFacts
     digests: RunDigests
     trust: tuple[str, ...]
@@ -318,6 +108,11 @@ class Certificate:
             raise FedveilError("a signatory signs for a site that is not among the sites")
         if len({each.key for each in self.signatories}) < len(self.signatories):
             raise FedveilError("two signatories have one key")
+        if self.federation is not None:
+            signing = {each.site for each in self.signatories}
+            unsigned = sorted(known - signing)
+            if not known or unsigned:
+                raise FedveilError(f"in a federation every site signs; nobody does for {', '.join(unsigned) or 'any'}")
         if not self.day("created") <= self.day("expires"):
             raise FedveilError("it expires before it is made")
 

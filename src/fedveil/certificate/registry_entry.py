@@ -11,7 +11,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fedveil.certificate.document import Certificate, CertifiedCell, RandomnessSource
+from fedveil.certificate.document import Certificate
+from fedveil.certificate.stated_bounds import CertifiedCell
+from fedveil.certificate.stated_facts import RandomnessSource
 from fedveil.certificate.statements import cell_risk
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from fedveil.certificate.document import RunDigests
+from fedveil.certificate.stated_facts import RunDigests
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import FedveilError
 from fedveil.ledger.anchor import user_key

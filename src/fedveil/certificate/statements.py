@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedveil.certificate.document import CertifiedCell, Notice, NoticeKind
+from fedveil.certificate.document import Notice, NoticeKind
+from fedveil.certificate.stated_bounds import CertifiedCell
 from fedveil.report.model.verdict_sentence import CellRisk, verdict_sentence
 
 _STATES = {

@@ -7,21 +7,14 @@ held to it as well. Whatever does not fit is a `CertificateRefused` of one line.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedveil.accounting.compose import composition, describe
 from fedveil.certificate.bound_figures import recompute, understated
 from fedveil.certificate.canonical_json import LARGEST_FILE, NotCanonical, file_form, read_file_form
-from fedveil.certificate.document import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
-    Certificate,
-    CertifiedBound,
-    CertifiedCell,
-    SignedCertificate,
-)
+from fedveil.certificate.document import FORMAT_NAME, FORMAT_VERSION, Certificate, SignedCertificate
 from fedveil.certificate.run_digests import digest_problem
 from fedveil.certificate.signatories import (
     certificate_digest,
@@ -29,11 +22,13 @@ from fedveil.certificate.signatories import (
     sign_certificate,
     signature_problem,
 )
+from fedveil.certificate.stated_bounds import CertifiedBound, CertifiedCell, CertifiedSite
 from fedveil.certificate.statements import certificate_verdict
 from fedveil.certificate.typed_reading import WrongValue, as_plain, typed
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.core.signing import PublicKey, SigningKey
+from fedveil.core.types import View
 
 MOST_COMPOSITIONS = 200
 """More distinct ones are refused: computing them would take longer than anybody waits for a stranger's file."""
@@ -73,11 +68,23 @@ class Verification:
         first = made.signatories[0]
         key = PublicKey.from_hex(first.key).short
         whose = f"signed by {first.name} (key {key}{'' if self.key_expected else ', whose it is was not checked'})"
-        others = f" and {len(made.signatories) - 1} sites" if len(made.signatories) > 1 else ""
+        others = _cosigned([each.site for each in made.signatories if each.site is not None])
         run = ", the run is the certified one" if self.run_checked else ""
         numbers = f"{self.bounds} ε computed again from {self.compositions} compositions"
         opening = "holds" if self.sound else "is genuine, and says of itself that NOTHING in it may be relied on"
         return f"{self.path}: {opening}: {made.verdict} ({whose}{others}; {numbers}{run}; until {made.expires})"
+
+
+NAMED_SITES = 12
+"""So many sites are named in the line; the file names all."""
+
+
+def _cosigned(sites: list[str]) -> str:
+    if not sites:
+        return ""
+    named = ", ".join(sites[:NAMED_SITES])
+    more = f" and {len(sites) - NAMED_SITES} more" if len(sites) > NAMED_SITES else ""
+    return f", countersigned by {len(sites)} sites for their own bounds: {named}{more}"
 
 
 def verify_certificate(
@@ -97,7 +104,12 @@ def verify_certificate(
     made = signed.certificate
     missing = missing_signatories(signed)
     if missing:
-        raise CertificateRefused(where, f"not yet signed by {', '.join(each.name for each in missing)}")
+        problem = signature_problem(signed)  # of those who have
+        if problem is not None:
+            raise CertificateRefused(where, problem)
+        there = [each.name for each in made.signatories if each not in missing] or ["nobody"]
+        waiting = ", ".join(each.name for each in missing)
+        raise CertificateRefused(where, f"not yet signed by {waiting}; signed by {', '.join(there)}")
     if key is not None and made.signatories[0].key != key.hex:
         signer = PublicKey.from_hex(made.signatories[0].key).short
         raise CertificateRefused(where, f"signed with the key {signer}, not with {key.short}")
@@ -135,9 +147,15 @@ def write_certificate(path: Path, signed: SignedCertificate) -> WrittenCertifica
 def countersign(path: str | Path, key: SigningKey) -> WrittenCertificate:
     """Add the signature of a site that the certificate names; nobody signs what does not hold as far as it is there."""
     where = Path(path)
-    signed = read_certificate(where)
-    _check_content(where, signed)
+    signed = read_checked(where)
     return write_certificate(where, sign_certificate(signed, key))
+
+
+def read_checked(path: Path) -> SignedCertificate:
+    """A certificate whose every number holds, and every signature that is there; others may be missing."""
+    signed = read_certificate(path)
+    _check_content(path, signed)
+    return signed
 
 
 def read_certificate(path: Path) -> SignedCertificate:
@@ -193,6 +211,9 @@ def _check_numbers(path: Path, made: Certificate) -> tuple[int, int]:
         problem = _cell_problem(cell)
         if problem is not None:
             raise CertificateRefused(path, f"{cell.name}: {problem}")
+        problem = None if made.federation is None else _site_problem(cell, made.sites)
+        if problem is not None:
+            raise CertificateRefused(path, f"{cell.name}: {problem}")
     return len(every), len(distinct)
 
 
@@ -226,6 +247,15 @@ def _bound_problem(bound: CertifiedBound, delta: float) -> str | None:
         or (bound.risk.mean is not None and (now.risk.mean is None or understated(bound.risk.mean, now.risk.mean)))
     ):
         return "the stated risk is smaller than what its composition gives"
+    return None
+
+
+def _site_problem(cell: CertifiedCell, sites: Sequence[CertifiedSite]) -> str | None:
+    """Against the server a cell is the worst of what single sites have; what is published may count on several."""
+    for site in sites if cell.view is View.SERVER else ():
+        own = next(own.bound for own in site.bounds if (own.unit, own.view) == (cell.unit, cell.view))
+        if own.relation is cell.certified.relation and understated(cell.certified.epsilon, own.epsilon):
+            return f"it says less than what site {site.name} has by itself"
     return None
 
 

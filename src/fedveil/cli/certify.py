@@ -10,7 +10,10 @@ import click
 from fedveil.cli.options import json_option, out_option, print_json
 
 if TYPE_CHECKING:
+    from fedveil.certificate.stated_facts import PlanFacts
     from fedveil.certificate.verify import Verification
+    from fedveil.core.signing import PublicKey
+    from fedveil.federation.coordinator_home import CoordinatorHome
 
 KEY_HELP = "Your private key, as `fedveil key` makes it."
 
@@ -42,9 +45,35 @@ def _site_keys(context: click.Context, option: click.Parameter, given: tuple[str
     return keys
 
 
+def _coordinator(run: Path) -> CoordinatorHome | None:
+    """The coordinator's directory that this is, or whose run it is. (Loading a federation's code takes a second.)"""
+    if not any((place / "plan.json").is_file() for place in (run, run.parent)):
+        return None
+    from fedveil.federation.certified_plan import coordinator_at
+
+    return coordinator_at(run)
+
+
+def _site_keys_of(home: CoordinatorHome) -> dict[str, PublicKey]:
+    from fedveil.federation.certified_plan import keys_of_sites
+
+    return keys_of_sites(home)
+
+
+def _facts_of(home: CoordinatorHome) -> PlanFacts:
+    from fedveil.config.plan_facts import facts_of_plan
+
+    return facts_of_plan(home.plan)
+
+
 @click.command("certify")
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--key", "key_path", type=click.Path(path_type=Path), required=True, help=KEY_HELP)
+@click.option(
+    "--key",
+    "key_path",
+    type=click.Path(path_type=Path),
+    help=f"{KEY_HELP} A coordinator's directory has one of its own.",
+)
 @click.option("--signatory", required=True, help="Who answers for it: name and role.")
 @click.option("--justification", default="", help="Why this ε, these units and these adversaries, in your words.")
 @click.option("--days", type=int, default=365, show_default=True, help="How long it holds.")
@@ -66,7 +95,7 @@ def _site_keys(context: click.Context, option: click.Parameter, given: tuple[str
 @json_option
 def certify_command(
     run: Path,
-    key_path: Path,
+    key_path: Path | None,
     signatory: str,
     justification: str,
     days: int,
@@ -76,19 +105,28 @@ def certify_command(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Write a signed certificate: what RUN guarantees, of what, against whom, and what it rests on."""
+    """Write a signed certificate: what RUN guarantees, of what, against whom, and what it rests on.
+
+    RUN may be a coordinator's directory: then every site of its plan must countersign.
+    """
     from fedveil.certificate.registry_entry import write_registry_entry
     from fedveil.core.signing import read_public_key, read_signing_key
     from fedveil.studies.certify import certify_run
 
+    home = _coordinator(run)
+    if home is not None and sites:
+        raise click.UsageError("a federation's sites sign by the keys in its plan; leave --site out")
+    if home is None and key_path is None:
+        raise click.UsageError("Missing option '--key'.")
     written = certify_run(
-        run,
-        read_signing_key(key_path),
+        run if home is None else home.run.directory,
+        read_signing_key(home.key_file if home is not None and key_path is None else Path(key_path or "")),
         signatory=signatory,
         out=out,
         justification=justification,
         days=days,
-        sites={name: read_public_key(path) for name, path in sites.items()},
+        sites={name: read_public_key(path) for name, path in sites.items()} if home is None else _site_keys_of(home),
+        federation=None if home is None else _facts_of(home),
         release=for_release,
     )
     if registry is not None:
@@ -117,13 +155,27 @@ def certify_command(
 
 @click.command("countersign")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--key", "key_path", type=click.Path(path_type=Path), required=True, help=KEY_HELP)
-def countersign_command(file: Path, key_path: Path) -> None:
-    """Add a site's signature to a certificate that names its key, after computing every ε in it again."""
+@click.option("--key", "key_path", type=click.Path(path_type=Path), help=KEY_HELP)
+@click.option(
+    "--site", "site", type=click.Path(path_type=Path), help="A real site's directory: it signs by its own key."
+)
+def countersign_command(file: Path, key_path: Path | None, site: Path | None) -> None:
+    """Add a site's signature to a certificate that names its key, after computing every ε in it again.
+
+    A real site (--site) also holds what is said of it to its own ledger, and does not sign for less.
+    """
     from fedveil.certificate.verify import countersign
     from fedveil.core.signing import read_signing_key
 
-    written = countersign(file, read_signing_key(key_path))
+    if (key_path is None) == (site is None):
+        raise click.UsageError("give either --key or --site")
+    if site is None:
+        written = countersign(file, read_signing_key(Path(key_path or "")))
+    else:
+        from fedveil.site.countersigning import countersign_at_site
+        from fedveil.site.home import SiteHome
+
+        written = countersign_at_site(SiteHome(site), file)
     waiting = written.waiting_for
     click.echo(f"signed: {written.path}" + (f"; still waits for {', '.join(waiting)}" if waiting else "; complete"))
 
@@ -134,13 +186,23 @@ def _replay(checked: Verification, run: Path) -> bool:
         from fedveil.studies.replayed_certificate import check_replayed
     except ImportError:
         return False
+    home = _coordinator(run)
+    if home is not None:
+        from fedveil.federation.certified_plan import check_plan
+
+        check_plan(checked.certificate, home)
     check_replayed(checked, run)
     return True
 
 
 @click.command("verify")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--run", "run", type=click.Path(path_type=Path), help="A run directory that must be the certified one.")
+@click.option(
+    "--run",
+    "run",
+    type=click.Path(path_type=Path),
+    help="The run (or coordinator's directory) it must be of.",
+)
 @click.option("--key", "key_path", type=click.Path(path_type=Path), help="The public key that must have signed it.")
 @json_option
 def verify_command(file: Path, run: Path | None, key_path: Path | None, as_json: bool) -> None:
@@ -148,8 +210,9 @@ def verify_command(file: Path, run: Path | None, key_path: Path | None, as_json:
     from fedveil.certificate.verify import verify_certificate
     from fedveil.core.signing import read_public_key
 
-    checked = verify_certificate(file, key=None if key_path is None else read_public_key(key_path), run=run)
-    replayed = run is not None and _replay(checked, run)
+    directory = run / "run" if run is not None and (run / "plan.json").is_file() else run
+    checked = verify_certificate(file, key=None if key_path is None else read_public_key(key_path), run=directory)
+    replayed = directory is not None and _replay(checked, directory)
     if as_json:
         facts = {
             "holds": checked.sound,
@@ -157,6 +220,7 @@ def verify_command(file: Path, run: Path | None, key_path: Path | None, as_json:
             "attention": [str(notice.kind) for notice in checked.certificate.attention],
             "digest": checked.digest,
             "compositions": checked.compositions,
+            "signed_by": [each.name for each in checked.certificate.signatories],
             "replayed": replayed,
         }
         print_json(facts)

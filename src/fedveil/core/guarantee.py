@@ -56,6 +56,9 @@ class CaveatKind(StrEnum):
     PLAIN_SUM = "plain-sum"  # counts on nothing but a plain sum of one step's gradients being seen
     FULL_COHORTS = "full-cohorts"  # counts on rounds with too few candidates not being run
     ANSWERS = "answers"  # who answers in time is known, and must not depend on records
+    STATEMENTS = "signed-statements"  # what real sites say of themselves is signed, and not proved
+    QUORUM = "quorum"  # how many sites must answer before a round is published
+    DEADLINE = "deadline"  # whether and when a site answers is seen, and covered by no noise
     GROUP = "group"  # a client hidden as the group of its records
     RENYI = "renyi"  # certified by Rényi divergences
 

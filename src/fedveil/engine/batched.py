@@ -26,7 +26,7 @@ from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
-from fedveil.mechanisms.right_counts import Counted
+from fedveil.mechanisms.right_counts import NoisedCounts
 from fedveil.method import Method
 
 HOST = torch.device("cpu")
@@ -97,7 +97,7 @@ class SiteCounts:
 
     site: str
     records: int
-    counts: Counted
+    counts: NoisedCounts
 
 
 @dataclass(frozen=True, eq=False)

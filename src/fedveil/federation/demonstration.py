@@ -31,10 +31,11 @@ from fedveil.runs.result import Result
 from fedveil.runtimes.child_processes import ChildProcesses, free_port
 from fedveil.runtimes.invitation import read_invitation
 from fedveil.runtimes.nvflare import FlareTransport, require_nvflare
-from fedveil.site.approval import approve, examine, spent_by_plan
+from fedveil.site.approval import approve, examine
 from fedveil.site.connection import add_request, check_invitation, connect
 from fedveil.site.home import SiteHome, make_site
 from fedveil.site.policy import SitePolicy
+from fedveil.site.spending import Spending
 
 _HELD_OUT = 3
 """Every third row of a hospital is among the public records that the model is measured on."""
@@ -144,7 +145,7 @@ def _agree(site: SiteHome, path: Path) -> str:
 
 def _spent(site: SiteHome, plan: str) -> float:
     with site.opened_ledger() as ledger:
-        return spent_by_plan(site, ledger)[plan]
+        return Spending(site).of_plan(ledger, plan)
 
 
 def _patients(name: str) -> list[list[str]]:

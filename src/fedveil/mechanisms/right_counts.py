@@ -66,7 +66,7 @@ class RightCounts:
 
 
 @dataclass(frozen=True)
-class Counted:
+class NoisedCounts:
     """Counts `[C]` of records, and the sum of their losses; noised ones may be negative."""
 
     right: Tensor
@@ -100,11 +100,11 @@ def noised_cells(clean: Tensor, noise: NoiseSource, address: Address) -> Tensor:
     return (clean + noise.integers(Purpose.COUNT_NOISE, [address], len(clean))[0]).double()
 
 
-def read_counts(cells: Tensor, std: float) -> Counted:
+def read_counts(cells: Tensor, std: float) -> NoisedCounts:
     """What released cells say."""
     numbers = cells / _cells_of_one(std)
     classes = (len(numbers) - 1) // 2
-    return Counted(numbers[:classes], numbers[classes:-1], float(numbers[-1]) * loss_limit(classes))
+    return NoisedCounts(numbers[:classes], numbers[classes:-1], float(numbers[-1]) * loss_limit(classes))
 
 
 def _cells_of_one(std: float) -> int:

@@ -113,14 +113,9 @@ typedef void Kernel(const Shape *s, float *const *buffers);
 #define NAME(name) PASTE(name, _, WIDTH)
 #define INLINE static inline __attribute__((always_inline))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
+#define CASE(count, call) case count: { enum { n = count }; call; break; }
 #define EACH(count, call) /* with a constant n, so that sums stay in registers */                                      \
-    switch (count) {                                                                                                  \
-    case 1: { enum { n = 1 }; call; break; }                                                                          \
-    case 2: { enum { n = 2 }; call; break; }                                                                          \
-    case 3: { enum { n = 3 }; call; break; }                                                                          \
-    case 4: { enum { n = 4 }; call; break; }                                                                          \
-    default: { enum { n = BLOCK }; call; }                                                                            \
-    }
+    switch (count) { CASE(1, call) CASE(2, call) CASE(3, call) CASE(4, call) CASE(BLOCK, call) }
 
 #define WIDTH 512
 #define LANES 16
@@ -132,10 +127,8 @@ typedef void Kernel(const Shape *s, float *const *buffers);
 INLINE __m512 load_512(const float *from, int n) { return _mm512_maskz_loadu_ps(mask_512(n), from); }
 INLINE void store_512(float *to, __m512 v, int n) { _mm512_mask_storeu_ps(to, mask_512(n), v); }
 INLINE __m512 keep_512(__m512 v, __m512 of) { return _mm512_maskz_mov_ps(~is_512(of, _CMP_LE_OQ), v); }
-INLINE __m512 choose_512(__m512 x, __m512 best, __m512 a, __m512 b) /* a where x is larger than best, or no number */
-{
-    return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), a);
-}
+#define larger_512(x, y) (_mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q)) /* or no number */
+#define choose_512(x, y, a, b) _mm512_mask_mov_ps(b, larger_512(x, y), a)
 INLINE float total_512(__m512 v) { return _mm512_reduce_add_ps(v); }
 #include "layer_kernels.c"
 #pragma GCC pop_options
@@ -154,10 +147,8 @@ static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 INLINE __m256 load_256(const float *from, int n) { return _mm256_maskload_ps(from, mask_256(n)); }
 INLINE void store_256(float *to, __m256 v, int n) { _mm256_maskstore_ps(to, mask_256(n), v); }
 INLINE __m256 keep_256(__m256 v, __m256 of) { return _mm256_andnot_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_LE_OQ), v); }
-INLINE __m256 choose_256(__m256 x, __m256 best, __m256 a, __m256 b)
-{
-    return _mm256_blendv_ps(b, a, _mm256_or_ps(_mm256_cmp_ps(x, best, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
-}
+#define larger_256(x, y) _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
+#define choose_256(x, y, a, b) _mm256_blendv_ps(b, a, larger_256(x, y))
 INLINE float total_256(__m256 v)
 {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -253,10 +244,10 @@ static void NAME(convolve)(const Shape *s, float *const *b)
             arrange(s, &w, input, border, image);
             for (int f = 0; f < w.wide; f += 2 * LANES)
                 for (int p = 0; p < w.pixels; p += TILE)
-                    if (w.wide - f > LANES)
-                        NAME(tile)(2, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f);
-                    else
-                        NAME(tile)(1, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f);
+                    switch (w.wide - f > LANES ? 2 : 1) {
+                        CASE(1, NAME(tile)(n, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f))
+                        CASE(2, NAME(tile)(n, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f))
+                    }
             input += s->channels * s->height * s->width, out += w.pixels * s->filters;
         }
     }
@@ -346,34 +337,6 @@ INLINE void NAME(gather)(const int n, const int *place, const float *delta, int 
     }
 }
 
-/* A gradient [filters, taps] and its biases: filter by filter, over the pixels whose derivative is not zero. */
-INLINE void NAME(by_filters)(const Shape *s, const Walk *w, int pixels, const int *at, const float *images,
-                             const float *output, const float *delta, int *many, int *place, float *value, float *biases,
-                             float *grid)
-{
-    memset(many, 0, s->filters * sizeof *many);
-    for (int f = 0; f < s->filters; f += LANES) {
-        int left = LEAST(s->filters - f, LANES);
-        vec bias = MM(setzero)();
-        for (int p = 0; p < pixels; p++) {
-            vec part = NAME(live)(s, delta + p * s->filters + f, output + p * s->filters + f, left);
-            bias = MM(add)(bias, part);
-            for (unsigned bits = NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1) {
-                int o = f + __builtin_ctz(bits), next = o * pixels + many[o]++;
-                place[next] = at[p], value[next] = delta[p * s->filters + o];
-            }
-        }
-        NAME(store)(biases + f, bias, left);
-    }
-    for (int o = 0; o < s->filters; o++, place += pixels, value += pixels)
-        for (int part = 0; part < w->rows * w->blocks; part++) {
-            const float *from = images + part / w->blocks * w->line + part % w->blocks * w->span;
-            float *to = grid + o * w->taps + part / w->blocks * w->run + part % w->blocks * w->span;
-            EACH(w->vectors, NAME(gather)(n, place, value, many[o], from, to))
-        }
-    memcpy(grid + s->filters * w->taps, biases, s->filters * sizeof *biases);
-}
-
 /* Gradients by weights and biases: of each example, with its norm, or without norms the sums over a client's examples, in
  * their places among the parameters. */
 static void NAME(gradients)(const Shape *s, float *const *b)
@@ -395,7 +358,27 @@ static void NAME(gradients)(const Shape *s, float *const *b)
             for (int i = 0; i < inputs; i += LANES)
                 nothing = MM(fmadd)(MM(setzero)(), NAME(load)(input + i, LEAST(inputs - i, LANES)), nothing);
         }
-        NAME(by_filters)(s, &w, pixels, at, images, output, delta, many, place, value, biases, grid);
+        memset(many, 0, s->filters * sizeof *many); /* of each filter: the pixels whose derivative is not zero */
+        for (int f = 0; f < s->filters; f += LANES) {
+            int left = LEAST(s->filters - f, LANES);
+            vec bias = MM(setzero)();
+            for (int p = 0; p < pixels; p++) {
+                vec part = NAME(live)(s, delta + p * s->filters + f, output + p * s->filters + f, left);
+                bias = MM(add)(bias, part);
+                for (unsigned bits = NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1) {
+                    int o = f + __builtin_ctz(bits), next = o * pixels + many[o]++;
+                    place[next] = at[p], value[next] = delta[p * s->filters + o];
+                }
+            }
+            NAME(store)(biases + f, bias, left);
+        }
+        for (int o = 0; o < s->filters; o++)
+            for (int part = 0; part < w.rows * w.blocks; part++) {
+                const float *from = images + part / w.blocks * w.line + part % w.blocks * w.span;
+                float *to = grid + o * w.taps + part / w.blocks * w.run + part % w.blocks * w.span;
+                EACH(w.vectors, NAME(gather)(n, place + o * pixels, value + o * pixels, many[o], from, to))
+            }
+        memcpy(grid + s->filters * w.taps, biases, s->filters * sizeof *biases); /* what is behind the last row goes */
         grid[0] += NAME(total)(nothing);
         double squares = 0; /* of 1,024 numbers at a time in single precision */
         for (int from = 0; single && from < length; from += 1024) {

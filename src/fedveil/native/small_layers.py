@@ -1,7 +1,7 @@
 """The kernels for convolutions of small networks (`layer_kernels.c`), with their memory checked before they touch it.
 
 They are there where a compiler was when fedveil was installed and the processor has AVX2 or AVX-512. Whoever finds
-`LANES` empty computes with PyTorch; the results agree to rounding.
+`VECTOR_WIDTHS` empty computes with PyTorch; the results agree to rounding.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor
 try:
     from fedveil.native import layer_kernels
 except ImportError:  # there was no compiler when fedveil was installed
-    LANES: tuple[int, ...] = ()
+    VECTOR_WIDTHS: tuple[int, ...] = ()
 else:
-    LANES = tuple(lanes for lanes in (16, 8) if lanes <= layer_kernels.lanes())
+    VECTOR_WIDTHS = tuple(lanes for lanes in (16, 8) if lanes <= layer_kernels.lanes())
 """The widths of vectors that this machine has, in floats, the widest first: AVX-512, AVX2."""
 
 MOST_TAPS = 1 << 16
@@ -27,6 +27,7 @@ MOST_TAPS = 1 << 16
 
 SPARE = 128
 """Floats behind an image, as in the C file."""
+
 
 @dataclass(frozen=True)
 class ConvolutionShape:
@@ -171,7 +172,7 @@ class ConvolutionShape:
         self._run(6, lanes, "IOOO", result, outputs, winners, delta)
 
     def _run(self, kernel: int, lanes: int, kinds: str, *memory: Tensor | None) -> None:
-        if lanes not in LANES:
+        if lanes not in VECTOR_WIDTHS:
             raise ValueError(f"this machine has no vectors of {lanes} floats")
         addresses = [0] * 5
         for place, (kind, tensor) in enumerate(zip(kinds, memory, strict=True)):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedveil.accounting.alone import PlanBounds, bounds_of, spent_over, table_alone
+from fedveil.accounting.alone import table_alone
+from fedveil.accounting.lifetime_filter import PaidAnswer
 from fedveil.accounting.table import Table
 from fedveil.config.federation_plan import FederationPlan, read_plan
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import ArgumentError
-from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.site.home import SiteHome
 from fedveil.site.policy import SitePolicy
-from fedveil.site.site_work import PlannedWork, check_spending
+from fedveil.site.site_work import PlannedWork
+from fedveil.site.spending import Spending, check_room
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,8 @@ class Examined:
     policy: SitePolicy
     table: Table  # what the plan costs this site, counting on nobody else
     price: float  # ε of the plan in the cell of the policy, at its δ for a plan
-    spent: float  # ε of all plans so far, at the lifetime's δ
-    after: float  # the same, if every round of this plan is answered once
+    spent: float  # ε that all plans so far have reserved, at the lifetime's δ
+    after: float  # the same, once this plan is begun
     approved: dict[str, str]  # the plans that were agreed to before, by their hashes
 
 
@@ -40,11 +41,13 @@ def examine(home: SiteHome, plan: FederationPlan) -> Examined:
     """What a plan costs here. A plan that this site can't agree to is `Refused`."""
     work = PlannedWork(home, plan)
     work.check()
+    spending = Spending(home)
     with home.opened_ledger() as ledger:
-        before = _bounds_by_plan(home, ledger, without=plan.hash)
-        every = _bounds_by_plan(home, ledger)
-        approved = ledger.approved
-    check_spending(home.policy, work.planned, before)
+        answers, approved = spending.answers(ledger), ledger.approved
+    after = answers
+    if not any(answer.plan == plan.hash for answer in answers):
+        after = [*answers, PaidAnswer(plan.hash, work.planned, spending.own(work.answers[0]))]
+        check_room(home.policy, answers, after[-1])
     lifetime = home.policy.lifetime
     return Examined(
         plan=plan,
@@ -52,8 +55,8 @@ def examine(home: SiteHome, plan: FederationPlan) -> Examined:
         policy=home.policy,
         table=table_alone(plan.context, work.client),
         price=work.price,
-        spent=spent_over(every, lifetime.delta),
-        after=spent_over([*before, work.planned], lifetime.delta),
+        spent=spending.reserved(answers).epsilon(lifetime.delta),
+        after=spending.reserved(after).epsilon(lifetime.delta),
         approved=approved,
     )
 
@@ -79,23 +82,3 @@ def withdraw(home: SiteHome, plan: str) -> str:
             raise ArgumentError("plan", f"'{plan}' is the beginning of {which}; there are {known or 'none'}")
         ledger.withdraw(mine[0])
         return ledger.approved[mine[0]]
-
-
-def spent_by_plan(home: SiteHome, ledger: LifetimeLedger) -> dict[str, float]:
-    """ε of each plan so far, in the cell of the policy, at its δ for a plan."""
-    delta = home.policy.plan.delta
-    return {plan: spent_over([_bounds(home, ledger, plan)], delta) for plan in ledger.approved}
-
-
-def spent_for_ever(home: SiteHome, ledger: LifetimeLedger) -> float:
-    """ε of all plans so far, in the cell of the policy, at the lifetime's δ."""
-    return spent_over(_bounds_by_plan(home, ledger), home.policy.lifetime.delta)
-
-
-def _bounds_by_plan(home: SiteHome, ledger: LifetimeLedger, without: str = "") -> list[PlanBounds]:
-    return [_bounds(home, ledger, plan) for plan in ledger.approved if plan != without]
-
-
-def _bounds(home: SiteHome, ledger: LifetimeLedger, plan: str) -> PlanBounds:
-    answers = [paid.declared for paid in ledger.paid if paid.plan == plan]
-    return bounds_of(answers, len(home.records), home.policy.unit, home.policy.view)

@@ -48,8 +48,8 @@ def examined_lines(examined: Examined) -> list[str]:
     lines += [
         f"  this plan: ε = {epsilon_text(examined.price)} of at most {policy.plan.epsilon:g}"
         f" (δ = {policy.plan.delta:g})",
-        f"  all plans, for ever: ε = {epsilon_text(examined.spent)} spent,"
-        f" {epsilon_text(examined.after)} after this one, of at most {policy.lifetime.epsilon:g}"
+        f"  all plans, for ever: ε = {epsilon_text(examined.spent)} reserved,"
+        f" {epsilon_text(examined.after)} once this one is begun, of at most {policy.lifetime.epsilon:g}"
         f" (δ = {policy.lifetime.delta:g})",
     ]
     before = [name for hash, name in examined.approved.items() if hash != plan.hash]

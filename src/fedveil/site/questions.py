@@ -24,7 +24,7 @@ Sendable = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingQuestion:
     """A round. Another model or bound is another question."""
 
     work: PlannedWork
@@ -61,7 +61,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Measuring:
+class MeasuringQuestion:
     """How good a model is after so many rounds, on records that are held out here.
 
     The plan has a number of measurements, and no more is ever answered: so what the coordinator promises of them holds,

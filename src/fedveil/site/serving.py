@@ -24,12 +24,11 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
-from fedveil.accounting.alone import PlanBounds, bounds_of
 from fedveil.accounting.count_rule import is_count
 from fedveil.accounting.kept_grids import forget_grids
+from fedveil.accounting.lifetime_filter import PaidAnswer
 from fedveil.core.errors import FedveilError
-from fedveil.core.types import Declaration
-from fedveil.ledger.lifetime import LifetimeLedger, PaidQuestion
+from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.runtimes.messages import (
     MessageUnreadable,
     Speaker,
@@ -40,9 +39,10 @@ from fedveil.runtimes.messages import (
 )
 from fedveil.site.home import SiteHome
 from fedveil.site.outbox import Outbox, answer_digest
-from fedveil.site.questions import Measuring, Training
+from fedveil.site.questions import MeasuringQuestion, TrainingQuestion
 from fedveil.site.refusals import RefusalKind, Refused
-from fedveil.site.site_work import PlannedWork, check_spending
+from fedveil.site.site_work import PlannedWork
+from fedveil.site.spending import Spending, check_room
 
 KEPT_ANSWERS = 8
 """So many of a plan's last answers stay in the outbox. A coordinator asks again for the round it is in."""
@@ -72,6 +72,7 @@ class SiteServer:
         self._lock = threading.Lock()
         self._outbox = Outbox(home.outbox)
         self._work: dict[str, PlannedWork] = {}
+        self._spending = Spending(home)
         self._ledger: LifetimeLedger | None = None
 
     def __enter__(self) -> Self:
@@ -118,9 +119,11 @@ class SiteServer:
             return self._joined(work)
         if kind == "train":
             broadcast = work.check_question(message.header.get("round"), message.header.get("bound"), message.tensors)
-            return self._given(Training(work, broadcast))
+            return self._given(TrainingQuestion(work, broadcast))
         if kind == "evaluate":
-            return self._given(Measuring(work, *work.check_evaluation(message.header.get("round"), message.tensors)))
+            return self._given(
+                MeasuringQuestion(work, *work.check_evaluation(message.header.get("round"), message.tensors))
+            )
         text = "this version is asked to join, to train or to evaluate, and nothing else"
         raise Refused(RefusalKind.WRONG_QUESTION, text)
 
@@ -143,7 +146,7 @@ class SiteServer:
 
     # One question
 
-    def _given(self, asked: Training | Measuring) -> bytes:
+    def _given(self, asked: TrainingQuestion | MeasuringQuestion) -> bytes:
         work = asked.work
         paid = self.ledger.latest(asked.name)
         kept = None if paid is None else self._outbox.get(paid)
@@ -167,24 +170,13 @@ class SiteServer:
         self._before(AnswerStep.SEND)
         return kept
 
-    def _check_room(self, asked: Training | Measuring) -> None:
+    def _check_room(self, asked: TrainingQuestion | MeasuringQuestion) -> None:
         """Whether the plan has one more such answer, and the policy room for it: under this plan, and for ever."""
         plan = asked.work.plan.hash
-        mine = [paid.declared for paid in self.ledger.paid if paid.plan == plan]
         alike = [paid for paid in self.ledger.paid if paid.plan == plan and is_count(paid.declared) == asked.counts]
         asked.check_number([paid.round for paid in alike])
-        check_spending(self._home.policy, self._bounds([*mine, asked.declared]), self.others(plan))
-
-    def others(self, plan: str) -> list[PlanBounds]:
-        """What all other plans have cost so far."""
-        by_plan: dict[str, list[PaidQuestion]] = {}
-        for paid in self.ledger.paid:
-            by_plan.setdefault(paid.plan, []).append(paid)
-        return [self._bounds([one.declared for one in mine]) for hash, mine in by_plan.items() if hash != plan]
-
-    def _bounds(self, answers: list[tuple[Declaration, ...]]) -> PlanBounds:
-        policy = self._home.policy
-        return bounds_of(answers, len(self._home.records), policy.unit, policy.view)
+        following = PaidAnswer(plan, asked.work.planned, self._spending.own(asked.declared))
+        check_room(self._home.policy, self._spending.answers(self.ledger), following)
 
     def _forget_older(self, plan: str) -> None:
         answered = [paid for paid in self.ledger.paid if paid.plan == plan and paid.answer is not None]

@@ -26,6 +26,7 @@ from fedveil.site.home import SiteHome
 from fedveil.site.signed_receipts import sign_receipts
 from fedveil.site.site_status import readable_ledger
 from fedveil.site.site_work import left_of
+from fedveil.site.spending import Spending
 
 COURSE_MARKS = 12
 """Answers after which ε is computed for the chart."""
@@ -64,12 +65,13 @@ def site_life(home: SiteHome, ledger: LifetimeLedger) -> SiteLife:
     lifetime = policy.lifetime
     answered = [[one.declared for one in mine] for mine in by_plan.values() if mine]
     cells = lifetime_cells(answered, len(home.records), lifetime.delta)
+    reserved = Spending(home).for_ever(ledger)  # plans that were begun count whole
     return SiteLife(
         name=home.name,
         records=len(home.records),
         key=home.public_key,
         cell=policy.cell,
-        lifetime=_budget(home, lifetime, list(by_plan.values())),
+        lifetime=BudgetFacts(lifetime.epsilon, lifetime.delta, reserved, left_of(lifetime.epsilon, reserved)),
         rehearsal=policy.rehearsal,
         plans=tuple(_plan(home, hash, consent, by_plan[hash]) for hash, consent in ledger.consents.items()),
         answers=tuple(_answer(one, ledger.approved[one.plan]) for one in paid),

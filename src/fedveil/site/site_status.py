@@ -15,10 +15,10 @@ from fedveil.ledger.ledger_errors import LedgerBusy
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.report.model.number_texts import delta_text, epsilon_text, left_text
 from fedveil.report.model.status_facts import SHORT_HASH, StatusFacts
-from fedveil.site.approval import spent_by_plan, spent_for_ever
 from fedveil.site.home import SiteHome
 from fedveil.site.policy import SitePolicy
 from fedveil.site.site_work import left_of
+from fedveil.site.spending import Spending
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class SiteStatus:
 def site_status(home: SiteHome) -> SiteStatus:
     """How things stand, also while the site is serving."""
     with readable_ledger(home) as ledger:
-        spent = spent_by_plan(home, ledger)
+        spending = Spending(home)
         plans = []
         for hash, consent in ledger.consents.items():
             mine = [paid for paid in ledger.paid if paid.plan == hash]
@@ -77,11 +77,11 @@ def site_status(home: SiteHome) -> SiteStatus:
                     answered=answered,
                     last_round=None if last is None else last.round,
                     last_time=None if last is None else last.time,
-                    spent=spent[hash],
+                    spent=spending.of_plan(ledger, hash),
                     withdrawn=consent.withdrawn,
                 )
             )
-        total, summary = spent_for_ever(home, ledger), ledger.summary
+        total, summary = spending.for_ever(ledger), ledger.summary
     return SiteStatus(home.name, len(home.records), home.policy, tuple(plans), total, summary, _last_problem(home))
 
 
@@ -114,7 +114,7 @@ def site_facts(status: SiteStatus) -> StatusFacts:
         facts=(
             ("Records, which stay here", f"{status.records:,}"),
             ("Answers paid for, sent", f"{paid:,}, {sent:,}"),
-            (f"ε for ever ({policy.cell}, δ = {delta_text(lifetime.delta)})", f"{epsilon_text(status.spent)} spent"),
+            (f"ε for ever ({policy.cell}, δ = {delta_text(lifetime.delta)})", f"{epsilon_text(status.spent)} reserved"),
             ("Left, for ever", f"{left_text(left)} of {lifetime.epsilon:g}"),
         ),
         share=min(1.0, status.spent / lifetime.epsilon),

@@ -8,7 +8,6 @@ another, so no two answers can be subtracted.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedveil.accounting.alone import PlanBounds, bounds_of, fits_within, planned_answers, spent_over
+from fedveil.accounting.alone import PlanBounds, bounds_of, planned_answers
+from fedveil.accounting.budget import stays_within
 from fedveil.config.federation_plan import FederationPlan
 from fedveil.core.declaration_records import receipt_record
 from fedveil.core.objectives import objective_for
@@ -38,7 +38,6 @@ from fedveil.parts.personal import Shared
 from fedveil.runtimes.local import one_thread, precomputed
 from fedveil.site.home import SiteHome
 from fedveil.site.own_model import OwnModel
-from fedveil.site.policy import SitePolicy
 from fedveil.site.refusals import RefusalKind, Refused
 
 
@@ -55,11 +54,15 @@ class PlannedWork:
         return self.plan.population.names.index(self.home.name)
 
     @cached_property
+    def answers(self) -> list[tuple[Declaration, ...]]:
+        """What every answer of the plan will be charged."""
+        return planned_answers(self.plan.context, self.client) + [(one,) for one in self.planned_counts]
+
+    @cached_property
     def planned(self) -> PlanBounds:
         """What the whole plan shows of this site, in the cell of its policy."""
         policy = self.home.policy
-        answers = planned_answers(self.plan.context, self.client) + [(one,) for one in self.planned_counts]
-        return bounds_of(answers, len(self.home.records), policy.unit, policy.view)
+        return bounds_of(self.answers, len(self.home.records), policy.unit, policy.view)
 
     @cached_property
     def planned_counts(self) -> list[Declaration]:
@@ -72,7 +75,7 @@ class PlannedWork:
     @property
     def price(self) -> float:
         """ε of the whole plan at the policy's δ for a plan."""
-        return spent_over([self.planned], self.home.policy.plan.delta)
+        return self.planned.epsilon(self.home.policy.plan.delta)
 
     def check(self) -> None:
         """Refuse what this site does not agree to, whatever it has spent so far."""
@@ -89,7 +92,7 @@ class PlannedWork:
             reasons = "; ".join(dict.fromkeys(self.planned.reasons))
             text = f"the policy here asks for noise that protects {policy.cell}, and the plan has none: {reasons}"
             raise Refused(RefusalKind.UNPROTECTED, text)
-        if not fits_within([self.planned], policy.plan):
+        if not any(stays_within(parts, policy.plan) for _, parts in self.planned.bounds):
             text = (
                 f"the plan costs ε = {self.price:.4g} of {policy.cell}; the policy here allows {policy.plan.epsilon:g}"
             )
@@ -212,23 +215,6 @@ def sendable(upload: Upload) -> tuple[dict[str, Any], dict[str, Tensor]]:
     tensors = {"update": upload.update} if upload.cells is None else {"cells": upload.cells}
     tensors |= {} if upload.report is None else {"report": upload.report.to(torch.float64)}
     return {"receipts": [receipt_record(receipt) for receipt in upload.receipts]}, tensors
-
-
-def check_spending(policy: SitePolicy, mine: PlanBounds, others: Sequence[PlanBounds]) -> None:
-    """Refuse an answer after which a plan, or all plans together, would have cost more than the policy allows."""
-    if policy.rehearsal:
-        return
-    if not fits_within([mine], policy.plan):
-        raise Refused(
-            RefusalKind.OVER_BUDGET,
-            f"one more answer under this plan would pass ε = {policy.plan.epsilon:g} of {policy.cell} at δ ="
-            f" {policy.plan.delta:g}, which is what a plan may cost here",
-        )
-    if not fits_within([mine, *others], policy.lifetime):
-        raise Refused(
-            RefusalKind.OVER_LIFETIME,
-            f"one more answer would pass what may ever be learned of {policy.cell} here",
-        )
 
 
 def left_of(epsilon: float, spent: float) -> float:

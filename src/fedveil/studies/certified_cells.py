@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fedveil.accounting.alone import table_of_one
 from fedveil.accounting.compose import describe
 from fedveil.accounting.table import Table, like
 from fedveil.certificate.bound_figures import figures_of, risk_figures
-from fedveil.certificate.document import (
+from fedveil.certificate.document import MOST_ENTRIES
+from fedveil.certificate.stated_bounds import (
+    SITE_CELLS,
     Basis,
     CertifiedBound,
     CertifiedCell,
@@ -87,20 +90,22 @@ def _claimed(claims: Sequence[Claim], unit: Unit, view: View) -> CertifiedClaim 
     return None if claim is None else CertifiedClaim(claim.epsilon, claim.delta, claim.source, claim.difference)
 
 
-def certified_sites(table: Table) -> tuple[CertifiedSite, ...]:
-    """Each named site's own bounds; simulated clients have no names, and are certified by the worst case alone."""
+def certified_sites(table: Table, *, alone: bool = False) -> tuple[CertifiedSite, ...]:
+    """Each named site's own bounds; simulated clients have no names, and are certified by the worst case alone.
+
+    `alone` counts on nobody else, as real sites do: then each can check its own bounds by its own ledger.
+    """
     population = table.context.population
-    if not population.names or population.clients > MOST_SITES:
+    if not population.names or population.clients > (MOST_ENTRIES - 1 if alone else MOST_SITES):
         return ()
     return tuple(
-        CertifiedSite(
-            name,
-            population.records[client],
-            tuple(
-                SiteBound(unit, view, certified_bound(table.client(client, unit, view)))
-                for unit in Unit
-                for view in (View.SERVER, View.RELEASED)
-            ),
-        )
+        CertifiedSite(name, population.records[client], site_bounds(table_of_one(table, client)))
+        if alone
+        else CertifiedSite(name, population.records[client], site_bounds(table, client))
         for client, name in enumerate(population.names)
     )
+
+
+def site_bounds(table: Table, client: int = 0) -> tuple[SiteBound, ...]:
+    """The bounds of one client of a table that a certificate states for a site."""
+    return tuple(SiteBound(unit, view, certified_bound(table.client(client, unit, view))) for unit, view in SITE_CELLS)

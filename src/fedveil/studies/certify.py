@@ -11,22 +11,19 @@ from pathlib import Path
 from fedveil.accounting.claims import claims
 from fedveil.accounting.context import Context
 from fedveil.accounting.plan import plan
-from fedveil.certificate.document import (
-    FORMAT_NAME,
-    FORMAT_VERSION,
-    Certificate,
+from fedveil.certificate.document import FORMAT_NAME, FORMAT_VERSION, Certificate, Signatory, SignedCertificate
+from fedveil.certificate.run_digests import digests_of_run
+from fedveil.certificate.signatories import sign_certificate
+from fedveil.certificate.stated_facts import (
     CertifiedAttack,
     CertifiedAudit,
     CertifiedEvidence,
+    PlanFacts,
     RandomnessFacts,
     RandomnessSource,
-    Signatory,
-    SignedCertificate,
     Software,
     TrainingFacts,
 )
-from fedveil.certificate.run_digests import digests_of_run
-from fedveil.certificate.signatories import sign_certificate
 from fedveil.certificate.statements import certificate_verdict
 from fedveil.certificate.verify import WrittenCertificate, write_certificate
 from fedveil.core.errors import ArgumentError, FedveilError
@@ -54,6 +51,7 @@ GRID_NOISE = (
     " off the clip, so that ε holds for the numbers of a machine"
 )
 NO_JUSTIFICATION = "none was given"
+NOBODY = Signatory("nobody yet", "00" * 32, None)
 
 
 def certify_run(
@@ -65,11 +63,13 @@ def certify_run(
     justification: str = "",
     days: int = DEFAULT_DAYS,
     sites: Mapping[str, PublicKey] | None = None,
+    federation: PlanFacts | None = None,
     release: bool = False,
 ) -> WrittenCertificate:
     """Write a signed certificate of a run, `RUN/certificate.json` unless `out` says otherwise.
 
-    `sites` are the public keys of named sites that must countersign. `release` refuses a run that is unfinished, seeded
+    `sites` are the public keys of named sites that must countersign: all of them, where `federation` says by which plan
+    real sites took part. Their bounds then count on nobody else. `release` refuses a run that is unfinished, seeded
     or diverged, whose promise is broken or void, and leaves out what tells who took part.
     """
     if not 1 <= days <= MOST_DAYS:
@@ -80,18 +80,27 @@ def certify_run(
         why = "; ".join(read.problems) or "what was promised is not known"
         raise FedveilError(f"{run}: what is guaranteed can't be checked, so nothing can be certified ({why})")
     path = read.files.directory / "certificate.json" if out is None else Path(out)
-    made = unsigned_certificate(read, context, release=release, justification=justification.strip(), days=days)
-    people = [Signatory(signatory.strip(), key.public.hex, None), *_site_signatories(made, sites or {})]
-    try:
-        whole = Certificate(**{**vars(made), "signatories": tuple(people)})
-    except ValueError as error:
-        raise ArgumentError("signatory", str(error)) from None
-    signed = sign_certificate(SignedCertificate(whole, ()), key)
-    return write_certificate(path, signed)
+    made = unsigned_certificate(
+        read,
+        context,
+        release=release,
+        justification=justification.strip(),
+        days=days,
+        federation=federation,
+        signatories=_signatories(signatory.strip(), key, context, sites or {}),
+    )
+    return write_certificate(path, sign_certificate(SignedCertificate(made, ()), key))
 
 
 def unsigned_certificate(
-    read: Reading, context: Context, *, release: bool, justification: str = "", days: int = DEFAULT_DAYS
+    read: Reading,
+    context: Context,
+    *,
+    release: bool,
+    justification: str = "",
+    days: int = DEFAULT_DAYS,
+    federation: PlanFacts | None = None,
+    signatories: Sequence[Signatory] = (NOBODY,),
 ) -> Certificate:
     """All that follows from the run itself; nobody stands for it yet."""
     attacks, failed_attacks = read_attacks(read.files)
@@ -107,7 +116,8 @@ def unsigned_certificate(
         attention=attention,
         verdict=certificate_verdict(cells, attention),
         cells=cells,
-        sites=certified_sites(promised if release or spent is None else spent),
+        sites=certified_sites(promised if release or spent is None else spent, alone=federation is not None),
+        federation=federation,
         training=_training(read, context),
         digests=digests_of_run(read.files.directory),
         trust=trust_sentences(tuple(context.method.mechanisms), guarantees),
@@ -116,7 +126,7 @@ def unsigned_certificate(
         evidence=_evidence(audits, attacks, release=release),
         software=_software(read),
         justification=justification or NO_JUSTIFICATION,
-        signatories=(Signatory("nobody yet", "00" * 32, None),),
+        signatories=tuple(signatories),
         created=now.isoformat(timespec="seconds"),
         expires=(now + datetime.timedelta(days=days)).date().isoformat(),
         for_release=release,
@@ -125,13 +135,19 @@ def unsigned_certificate(
     )
 
 
-def _site_signatories(made: Certificate, sites: Mapping[str, PublicKey]) -> Sequence[Signatory]:
-    known = [site.name for site in made.sites]
-    for name in sites:
-        if name not in known:
+def _signatories(name: str, key: SigningKey, context: Context, sites: Mapping[str, PublicKey]) -> tuple[Signatory, ...]:
+    known = context.population.names
+    for site in sites:
+        if site not in known:
             there = f"there are {', '.join(known)}" if known else "the run has no named sites"
-            raise ArgumentError("site", f"{name!r} is not a site of this run; {there}")
-    return [Signatory(f"site {name}", key.hex, name) for name, key in sites.items()]
+            raise ArgumentError("site", f"{site!r} is not a site of this run; {there}")
+    if len({key.public.hex, *(each.hex for each in sites.values())}) <= len(sites):
+        raise ArgumentError("signatory", "two signatories have one key")
+    try:
+        first = Signatory(name, key.public.hex, None)
+    except ValueError as error:
+        raise ArgumentError("signatory", str(error)) from None
+    return (first, *(Signatory(f"site {site}", each.hex, site) for site, each in sites.items()))
 
 
 def _training(read: Reading, context: Context) -> TrainingFacts:

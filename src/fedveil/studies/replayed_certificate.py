@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedveil.certificate.bound_figures import understated
-from fedveil.certificate.document import Certificate, CertifiedBound
+from fedveil.certificate.document import Certificate
+from fedveil.certificate.stated_bounds import CertifiedBound
 from fedveil.certificate.verify import CertificateRefused, Verification
 from fedveil.core.errors import FedveilError
 from fedveil.runs.read import read_run
@@ -21,7 +22,13 @@ def check_replayed(checked: Verification, run: str | Path) -> None:
     if read.accountable is None or read.book is None:
         raise CertificateRefused(checked.path, f"{run}: can't be accounted again ({'; '.join(read.problems)})")
     try:
-        now = unsigned_certificate(read, read.accountable, release=checked.certificate.for_release)
+        now = unsigned_certificate(
+            read,
+            read.accountable,
+            release=checked.certificate.for_release,
+            federation=checked.certificate.federation,
+            signatories=checked.certificate.signatories,
+        )
     except FedveilError as error:
         raise CertificateRefused(checked.path, f"{run}: {error}") from None
     problem = _difference(checked.certificate, now)

@@ -98,14 +98,10 @@ def showcase(out: str | Path, watching: Watching, *, rounds: int = _ROUNDS, data
     watching.step(1, "an attacker reads records off a gradient, without and with Fed-CDP's noise")
     bare, noised = (_attacked(method, settings, watching) for method in ("fedavg", "fed-cdp"))
     picture = directory / "reconstruction.png"
-    draw_rows(
-        picture,
-        [
-            ("the record", [tile.truth for tile in bare.tiles]),
-            ("from its gradient", [tile.found for tile in bare.tiles]),
-            ("with Fed-CDP's noise", [tile.found for tile in noised.tiles]),
-        ],
-    )
+    true, others = ([tile.truth for tile in one.tiles] for one in (bare, noised))
+    rows = [("the record", true), ("from its gradient", [tile.found for tile in bare.tiles])]
+    rows += [("another record", others)] if others != true else []
+    draw_rows(picture, [*rows, ("with Fed-CDP's noise", [tile.found for tile in noised.tiles])])
     watching.step(2, "the same training, without and with privacy, at the same time")
     prepared = _prepared(settings, rounds)
     results = _trained(prepared, directory, watching)

@@ -40,6 +40,9 @@ class ShowcaseScreen(LiveReporter):
         self._lines: dict[str, float] = {}
 
     def step(self, number: int, title: str) -> None:
+        with self._lock:
+            for task in self._tasks.values() if self._bar is not None else ():
+                self._bar.update(task, completed=1)  # type: ignore[arg-type, union-attr]
         self._say(f"{number}  {title}")
 
     def note(self, text: str) -> None:

@@ -28,7 +28,7 @@ from fedveil.engine.fused.stages import (
     rescale,
 )
 from fedveil.models.networks import Rescale
-from fedveil.native.small_layers import LANES, MOST_TAPS
+from fedveil.native.small_layers import MOST_TAPS, VECTOR_WIDTHS
 
 
 class Unknown(Exception):
@@ -42,7 +42,7 @@ def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...], la
     where there are none, or with `lanes` = 0.
     """
     if lanes is None:
-        lanes = LANES[0] if LANES else 0
+        lanes = VECTOR_WIDTHS[0] if VECTOR_WIDTHS else 0
     return _Builder(layout, input_shape, lanes).build(leaves_of(model, layout))
 
 

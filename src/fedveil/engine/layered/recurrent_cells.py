@@ -158,7 +158,7 @@ class LongShort(torch.autograd.Function):
         return back, of_state, of_memory, None, None
 
 
-class Gated(torch.autograd.Function):
+class GatedUnits(torch.autograd.Function):
     """GRU: all states `[K, S, T, H]` from inputs and first state."""
 
     @staticmethod

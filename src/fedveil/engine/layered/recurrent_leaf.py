@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fedveil.engine.layered.dropout_leaf import dropped
 from fedveil.engine.layered.held import Held
-from fedveil.engine.layered.recurrent_cells import CellWeights, Gated, LongShort, Simple
+from fedveil.engine.layered.recurrent_cells import CellWeights, GatedUnits, LongShort, Simple
 from fedveil.engine.layered.step import outside
 
 
@@ -75,7 +75,7 @@ class HeldLstm(HeldRecurrent, nn.LSTM):
 
 class HeldGru(HeldRecurrent, nn.GRU):
     def run(self, cell: CellWeights, inputs: Tensor, states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        outputs = Gated.apply(inputs, *states, self.step.anchor, cell)  # type: ignore[no-untyped-call]
+        outputs = GatedUnits.apply(inputs, *states, self.step.anchor, cell)  # type: ignore[no-untyped-call]
         return outputs, [outputs[:, :, -1]]
 
 

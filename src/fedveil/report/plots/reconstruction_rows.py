@@ -24,7 +24,7 @@ def draw_rows(path: Path, rows: Sequence[tuple[str, Sequence[bytes]]]) -> None:
     for line, (name, pictures) in zip(grid, rows, strict=True):
         line[0].set_title(name, fontsize=9, loc="left")
         for axes, picture in zip(line, pictures, strict=False):
-            axes.imshow(Image.open(io.BytesIO(picture)), cmap="gray", interpolation="nearest")
+            axes.imshow(Image.open(io.BytesIO(picture)), cmap="gray", vmin=0, vmax=255, interpolation="nearest")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, format="png")
