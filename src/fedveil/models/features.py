@@ -136,7 +136,7 @@ class Projected(FixedFeatures):
         return functional.normalize(turned, dim=1)
 
 
-class Gated(FixedFeatures):
+class TwoBases(FixedFeatures):
     """The same features in two bases. The more a picture looks like those behind the first, the longer is that part.
 
     What a picture looks like is a number of its own, between 0 and 1: the logistic function of a sum over its

@@ -15,7 +15,7 @@ from fedveil.core.atomic import write_whole
 from fedveil.core.checks import FieldError, count, one_of
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
-from fedveil.models.features import FixedFeatures, Gated, Projected, Scattering
+from fedveil.models.features import FixedFeatures, Projected, Scattering, TwoBases
 from fedveil.models.scenes import leaves, silhouettes, told_apart, whitened
 from fedveil.models.strokes import characters, contrast
 
@@ -68,7 +68,7 @@ def _features(first: FixedFeatures, channels: int, basis: str, outputs: int) -> 
         means = torch.stack([_stored()[0], scenes["grey.mean"]])
         strokes = _without(_stored()[1], scenes["grey.offset"])
         gate, threshold = (SLOPE * scenes[name] for name in ("grey.gate", "grey.threshold"))
-        return Gated(first, means, strokes, scenes["grey.directions"].clone(), gate, threshold)
+        return TwoBases(first, means, strokes, scenes["grey.directions"].clone(), gate, threshold)
     if channels != 3:
         raise FieldError("basis", f"scenes are grey or have 3 colours, not {channels}; use 'plain'")
     return Projected(first, scenes["colour.mean"].clone(), scenes["colour.directions"].clone())
