@@ -85,7 +85,7 @@ def final_lines(shown: Showcase) -> list[str]:
     lines += [
         "  1  What a gradient gives away",
         f"     without protection   {_stolen(shown.bare)}",
-        f"     with Fed-CDP         {_stolen(shown.noised)}",
+        f"     Fed-CDP on each row  {_stolen(shown.noised)}",
         *_said(f"picture: {shown.picture}"),
         "",
         f"  2  The same training twice, on {shown.records:,} records of {shown.clients} clients",

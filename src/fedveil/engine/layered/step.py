@@ -8,12 +8,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._functorch import _add_batch_dim, get_unwrapped, is_batchedtensor, maybe_get_bdim, maybe_get_level
-from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters, temporarily_pop_interpreter_stack
 
 from fedveil.core.parameters import Layout
 from fedveil.engine.layered.arena import Arena
 from fedveil.engine.layered.contributions import Contribution, Formed, Streamed, add_up, merged, product
+
+try:
+    from torch._C._functorch import _add_batch_dim, get_unwrapped, is_batchedtensor, maybe_get_bdim, maybe_get_level
+    from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters, temporarily_pop_interpreter_stack
+except ImportError:  # names of PyTorch's own: a version that lacks them takes the general path
+    STEPS_OUT = False
+else:
+    STEPS_OUT = True
+"""Whether a leaf can work on all examples at once from inside a `vmap`."""
 
 
 class Unsupported(Exception):

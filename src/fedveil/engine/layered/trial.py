@@ -17,7 +17,7 @@ from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.engine.gradients import Batch
 from fedveil.engine.layered.layered_gradients import Layered
-from fedveil.engine.layered.step import Unsupported
+from fedveil.engine.layered.step import STEPS_OUT, Unsupported
 from fedveil.engine.plain import Plain
 
 AGREE = 1e-3
@@ -40,6 +40,8 @@ def layered(
 
     A module that is used in a way its leaf does not know has its gradients taken example by example.
     """
+    if not STEPS_OUT:
+        return NotLayered("this version of PyTorch gives no way to it")
     refused: dict[str, str] = {}
     contiguous = False
     for _ in range(2 + sum(1 for _ in model.modules())):
