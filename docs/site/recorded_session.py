@@ -1,4 +1,4 @@
-"""Record the first ten minutes: run the commands of a newcomer, and write what was typed, printed, and how long it took.
+"""Record the first ten minutes: the commands of a newcomer, what they print, and how long they take.
 
     python docs/site/recorded_session.py        # in a clone that is installed; writes docs/first-session.md
 """
