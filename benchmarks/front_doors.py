@@ -261,8 +261,8 @@ def page() -> str:
 def readme_rows() -> str:
     """What one wants to hide, from whom, the command, and what it costs: one task for each, with its figures."""
     hidden = {
-        "heart, mean over four hospitals": ("one patient's record", "the server and everybody behind it"),
-        "Adult, 5 banks of 7,000": ("one customer's record", "the same"),
+        "heart, mean over four hospitals": ("one patient's record", "the same"),
+        "Adult, 5 banks of 7,000": ("one customer's record", "the server and everybody behind it"),
         "MNIST, K = 100, no copies": ("all that a phone holds", "other phones, readers of the model"),
     }
     done, rows = json.loads(RESULTS.read_text()), []
