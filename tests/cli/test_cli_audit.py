@@ -14,6 +14,7 @@ import pytest
 from planted import no_clip
 
 from fedveil.cli import main
+from fedveil.report.terminal.wrapped_lines import COLUMNS
 
 SMALL = ["--set", "data.name=cancer", "--set", "data.records=20", "--set", "local.steps=5", "--seed", "1"]
 
@@ -31,6 +32,12 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
         return int(stop.value.code or 0), printed.out, printed.err
 
     return run
+
+
+def sentences(out: str) -> list[str]:
+    """What was printed, with each paragraph, of which all lines but the first are indented, on one line again."""
+    assert max(map(len, out.splitlines())) <= COLUMNS
+    return out.replace("\n  ", " ").splitlines()
 
 
 def test_json_is_one_object_with_the_bound_beside_what_is_verified(call: Any, tmp_path: Path) -> None:
@@ -59,10 +66,10 @@ def test_the_words_say_that_nothing_was_promised(call: Any) -> None:
     assert any(line.startswith("Nothing was promised") for line in out.splitlines())
 
 
-def test_one_line_says_that_rows_are_clean_and_what_noises_them(call: Any) -> None:
+def test_one_sentence_says_that_rows_are_clean_and_what_noises_them(call: Any) -> None:
     code, out, _ = call("fed-cdp", *SMALL, "--view", "on_device", "--canaries", "60")
     assert code == 0
-    assert out.splitlines()[1] == (
+    assert sentences(out)[1] == (
         "Nothing was promised against this view: the noise is drawn on a batch's sum, so the rows in memory are clean;"
         " with example.noise = 'row' and example.each_row every row carries its own."
     )
@@ -86,9 +93,10 @@ def test_a_broken_promise_is_said_and_ends_with_1(call: Any, monkeypatch: pytest
     no_clip(monkeypatch)
     code, out, _ = call("fed-cdp", *SMALL, "--set", "data.clients=200", "--confidence", "0.99995")
     assert code == 1
-    assert "with confidence 0.99995," in out
-    assert "BROKEN" in out
-    assert "in at most 0.005 % of audits" in out
+    guessed, verdict, *_ = sentences(out)
+    assert "with confidence 0.99995," in guessed
+    assert verdict.startswith("BROKEN: ")
+    assert "in at most 0.005 % of audits" in verdict
 
 
 def test_a_method_that_leaks_its_bound_is_not_said_to_be_within_what_is_proved_and_no_more(call: Any) -> None:
@@ -96,7 +104,7 @@ def test_a_method_that_leaks_its_bound_is_not_said_to_be_within_what_is_proved_a
         "geyer", *SMALL[:4], "--seed", "1", "--unit", "client", "--view", "released", "--canaries", "20"
     )
     assert code == 3
-    assert "But it is NOT private as it stands: the clipping bound is read" in out
+    assert "But it is NOT private as it stands: the clipping bound is read" in " ".join(sentences(out))
 
 
 EXACT = ["--set", "batch.kind=all", "--set", "local.steps=1", "--set", "example.noise=sum", "--seed", "1"]
@@ -106,18 +114,19 @@ SEEN = ["--set", "data.name=cancer", "--set", "data.records=20", "--set", "data.
 def test_what_could_be_seen_is_said_and_ends_with_0_if_it_is_enough_and_with_3_if_not(call: Any) -> None:
     code, out, _ = call("fed-cdp", *SEEN, "--set", "example.sigma=1.5")
     assert code == 0
-    _, verdict, compared = out.splitlines()
+    _, verdict, compared, more = sentences(out)
     assert verdict.startswith("CONSISTENT with what is proved, ε ≤ ")
     assert ": had the noise been less than 0." in verdict
     assert "the guesses would have shown it with 95 % probability" in verdict
     assert compared.startswith("Compared with what is declared: the noise has its size in ")
+    assert more.startswith("more: --canaries N")
     code, out, _ = call("fed-cdp", *SEEN, "--set", "example.sigma=1.5", "--canaries", "5")
     assert code == 3
-    assert "INCONCLUSIVE: nothing contradicts what is proved" in out
-    assert "even that there is no noise at all" in out
+    assert sentences(out)[1].startswith("INCONCLUSIVE: nothing contradicts what is proved")
+    assert "even that there is no noise at all" in sentences(out)[1]
     code, out, _ = call("fed-cdp", *SEEN, "--set", "example.sigma=15")
     assert code == 3
-    assert " canaries would show noise of half its size." in out
+    assert " canaries would show noise of half its size." in sentences(out)[1]
 
 
 MODEL = """

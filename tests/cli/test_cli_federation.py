@@ -81,7 +81,8 @@ def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> N
         "record × server",
         "The server and its operator see each client's update as it arrives",
         "of at most 1 (δ = 0.001)",
-        "for ever: ε = 0 spent",
+        "for ever: ε = 0 reserved,",
+        "once this one is begun, of at most 8 (δ = 0.001)",
         "agree to this plan?",
     ):
         assert part in " ".join(shown.output.split()), (part, shown.output)

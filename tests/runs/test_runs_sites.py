@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
 from fedveil.data.own_sites import from_sites
-from fedveil.report.terminal.run_progress import SilentReporter
+from fedveil.report.terminal.run_progress import ConsoleReporter
 from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import context_record, read_context
 from fedveil.runs.outlook import resolve_for
 from fedveil.runs.prepare import prepare
+from fedveil.runs.result_lines import result_lines
 from fedveil.runs.run import resume, run
 from fedveil.studies.attack import attack
 from fedveil.studies.audit import audit
@@ -64,16 +67,17 @@ def test_the_account_of_a_run_needs_no_records_and_knows_the_sites(hospitals: Da
 def test_every_site_s_own_epsilon_is_told_at_the_start_at_the_end_and_in_the_account(
     hospitals: Dataset, tmp_path: Path
 ) -> None:
-    class Notes(SilentReporter):
-        lines: ClassVar[list[str]] = []
-
-        def note(self, text: str) -> None:
-            self.lines.append(text)
-
-    reporter = Notes()
+    said = StringIO()
     settings = PRIVATE | {"example.sigma": 20.0}
-    result = run("fed-cdp-batch", settings, out=tmp_path / "run", workers=1, dataset=hospitals, reporter=reporter)
-    assert any("site         records  ε promised" in line and "<west> & co" in line for line in reporter.lines)
+    with ConsoleReporter(Console(file=said)) as reporter:
+        result = run("fed-cdp-batch", settings, out=tmp_path / "run", workers=1, dataset=hospitals, reporter=reporter)
+    before, begun, _ = said.getvalue().partition("round 1/2")
+    assert begun
+    assert "site         records  ε promised" in before
+    assert "<west> & co" in before
+    ended = "\n".join(result_lines(result))
+    assert "site         records  rounds  ε promised  ε spent" in ended
+    assert "<west> & co" in ended
     found = result.site_guarantees
     assert found is not None
     assert [(site.name, site.records, site.rounds) for site in found.sites] == [

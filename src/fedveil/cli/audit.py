@@ -101,5 +101,6 @@ def audit_command(
     else:
         for sentence in audit_sentences(AuditFacts.from_dict(result)):
             click.echo("\n".join(wrapped(sentence, hanging="  ")))
-        click.echo("more: --canaries N notice smaller faults; --rounds N, --view and --unit look elsewhere")
+        more = "more: --canaries N notice smaller faults; --rounds N, --view and --unit look elsewhere"
+        click.echo("\n".join(wrapped(more, hanging="  ")))
     context.exit(EXIT_CODES[Verdict(result["verdict"])])
