@@ -415,43 +415,81 @@ static void NAME(collect)(const Shape *s, float *const *b)
     }
 }
 
-/* A dense layer, whose inputs are channels and whose outputs are filters: four examples at a time. */
+/* n examples of a dense layer, whose inputs are channels, meet up to LANES weights of two of its outputs. */
+INLINE void NAME(meet)(const float *one, const float *two, const float *inputs, int step, int left, vec (*sum)[2], const int n)
+{
+    vec first = NAME(load)(one, left), second = NAME(load)(two, left);
+    for (int v = 0; v < n; v++) {
+        vec input = NAME(load)(inputs + (ptrdiff_t)v * step, left);
+        sum[v][0] = MM(fmadd)(first, input, sum[v][0]), sum[v][1] = MM(fmadd)(second, input, sum[v][1]);
+    }
+}
+
+/* Outputs o and o + 1 of n examples. */
+INLINE void NAME(outputs)(const Shape *s, const float *own, const float *inputs, float *outputs, int o, const int n)
+{
+    int size = s->channels, whole = size / LANES * LANES, second = o + 1 < s->filters;
+    const float *one = own + s->weight + (ptrdiff_t)o * size, *two = one + second * size;
+    vec sum[BLOCK][2];
+    for (int v = 0; v < n; v++)
+        sum[v][0] = sum[v][1] = MM(setzero)();
+    for (int i = 0; i < whole; i += LANES)
+        NAME(meet)(one + i, two + i, inputs + i, size, LANES, sum, n);
+    if (whole < size)
+        NAME(meet)(one + whole, two + whole, inputs + whole, size, size - whole, sum, n);
+    for (int v = 0; v < n; v++, outputs += s->filters) { /* with constant places: else the sums would live in memory */
+        outputs[o] = NAME(total)(sum[v][0]) + (s->bias < 0 ? 0 : own[s->bias + o]);
+        if (second)
+            outputs[o + 1] = NAME(total)(sum[v][1]) + (s->bias < 0 ? 0 : own[s->bias + o + 1]);
+    }
+}
+
 static void NAME(dense)(const Shape *s, float *const *b)
 {
+    int blocks = (s->slots + BLOCK - 1) / BLOCK, most = (s->slots + blocks - 1) / blocks;
     for (int client = 0; client < s->clients; client++)
-        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o++)
-            for (int e = client * s->slots; e < end; e += 4) {
-                const float *own = b[0] + (ptrdiff_t)client * s->size, *weights = own + s->weight + (ptrdiff_t)o * s->channels;
-                vec sum[4] = {MM(setzero)(), MM(setzero)(), MM(setzero)(), MM(setzero)()};
-                for (int i = 0; i < s->channels; i += LANES) {
-                    int left = LEAST(s->channels - i, LANES);
-                    vec weight = NAME(load)(weights + i, left);
-                    for (int v = 0; v < 4; v++)
-                        sum[v] = MM(fmadd)(weight, NAME(load)(b[1] + (ptrdiff_t)LEAST(e + v, end - 1) * s->channels + i, left), sum[v]);
-                }
-                for (int v = 0; v < 4 && e + v < end; v++)
-                    b[2][(e + v) * s->filters + o] = NAME(total)(sum[v]) + (s->bias < 0 ? 0 : own[s->bias + o]);
+        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o += 2)
+            for (int e = client * s->slots; e < end; e += most) {
+                const float *own = b[0] + (ptrdiff_t)client * s->size, *inputs = b[1] + (ptrdiff_t)e * s->channels;
+                EACH(LEAST(end - e, most), NAME(outputs)(s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o, n))
             }
 }
 
-/* The sum of a client's gradients, each the product of its deltas and its inputs. */
+/* Rows o to o + n of a client's summed weight gradients, each the product of its deltas and its inputs. */
+INLINE void NAME(products)(const Shape *s, const float *inputs, const float *deltas, float *total, int o, const int n)
+{
+    for (int i = 0; i < s->channels; i += 2 * LANES) {
+        int left = LEAST(s->channels - i, LANES), more = LEAST(s->channels - i - left, LANES);
+        vec sum[2][BLOCK];
+        for (int r = 0; r < n; r++)
+            sum[0][r] = sum[1][r] = MM(setzero)();
+        for (int e = 0; e < s->slots; e++) {
+            const float *input = inputs + (ptrdiff_t)e * s->channels + i, *delta = deltas + e * s->filters + o;
+            vec one = NAME(load)(input, left), two = NAME(load)(input + left, more);
+            for (int r = 0; r < n; r++) {
+                vec factor = MM(set1)(delta[r]);
+                sum[0][r] = MM(fmadd)(factor, one, sum[0][r]), sum[1][r] = MM(fmadd)(factor, two, sum[1][r]);
+            }
+        }
+        for (int r = 0; r < n; r++) {
+            float *row = total + s->weight + (ptrdiff_t)(o + r) * s->channels + i;
+            NAME(store)(row, sum[0][r], left), NAME(store)(row + left, sum[1][r], more);
+        }
+    }
+    for (int r = 0; s->bias >= 0 && r < n; r++)
+        for (int e = 0; e < s->slots; e++)
+            total[s->bias + o + r] = deltas[e * s->filters + o + r] + (e ? total[s->bias + o + r] : 0);
+}
+
+/* The sums of clients' gradients by the weights and biases of a dense layer. */
 static void NAME(outer)(const Shape *s, float *const *b)
 {
-    for (int row = 0; row < s->clients * s->filters; row++) {
-        int client = row / s->filters, o = row % s->filters, first = client * s->slots;
-        float *total = b[2] + (ptrdiff_t)client * s->size, *bias = s->bias < 0 ? NULL : total + s->bias + o;
-        for (int i = 0; i < s->channels; i += LANES) {
-            vec sum = MM(setzero)();
-            int left = LEAST(s->channels - i, LANES);
-            for (int e = first; e < first + s->slots; e++) {
-                vec input = NAME(load)(b[0] + (ptrdiff_t)e * s->channels + i, left);
-                sum = MM(fmadd)(MM(set1)(b[1][e * s->filters + o]), input, sum);
-            }
-            NAME(store)(total + s->weight + (ptrdiff_t)o * s->channels + i, sum, left);
+    for (int client = 0; client < s->clients; client++)
+        for (int o = 0; o < s->filters; o += 4) {
+            const float *inputs = b[0] + (ptrdiff_t)client * s->slots * s->channels;
+            const float *deltas = b[1] + (ptrdiff_t)client * s->slots * s->filters;
+            EACH(LEAST(s->filters - o, 4), NAME(products)(s, inputs, deltas, b[2] + (ptrdiff_t)client * s->size, o, n))
         }
-        for (int e = first; bias && e < first + s->slots; e++)
-            *bias = b[1][e * s->filters + o] + (e > first ? *bias : 0);
-    }
 }
 
 /* The largest of each window and its place in it; what is not a number counts as largest. With deltas the way back. */
