@@ -228,10 +228,8 @@ def _on_grid(released: Tensor, grid: float) -> Tensor:
 
 def _parts(layout: Layout) -> Tensor:
     """Where the pieces of the layers begin; of a layer with fewer coordinates than pieces some are empty."""
-    begins = [
-        part.start - (-(part.stop - part.start) * piece // PARTS) for part in layout.group_slices for piece in range(PARTS)
-    ]
-    return torch.tensor(begins, device="cpu")
+    ends = [(part.start, part.stop) for part in layout.group_slices]
+    return torch.tensor([a - (a - b) * piece // PARTS for a, b in ends for piece in range(PARTS)], device="cpu")
 
 
 @lru_cache(maxsize=16)
