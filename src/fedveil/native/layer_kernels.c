@@ -145,7 +145,13 @@ static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #define mask_256(n) _mm256_loadu_si256((const __m256i *)(ones + 8 - (n)))
 #define is_256(v, relation) _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), relation))
 INLINE __m256 load_256(const float *from, int n) { return _mm256_maskload_ps(from, mask_256(n)); }
-INLINE void store_256(float *to, __m256 v, int n) { _mm256_maskstore_ps(to, mask_256(n), v); }
+INLINE void store_256(float *to, __m256 v, int n)
+{
+    if (n == 8) /* with a mask it is many times slower on some processors */
+        _mm256_storeu_ps(to, v);
+    else
+        _mm256_maskstore_ps(to, mask_256(n), v);
+}
 INLINE __m256 keep_256(__m256 v, __m256 of) { return _mm256_andnot_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_LE_OQ), v); }
 #define larger_256(x, y) _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
 #define choose_256(x, y, a, b) _mm256_blendv_ps(b, a, larger_256(x, y))
@@ -171,7 +177,7 @@ static int lanes_here(void) { return 0; }
 #endif
 
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect),
-                                     BOTH(dense),    BOTH(outer),   BOTH(pool)};
+                                     BOTH(dense),    BOTH(outer),   BOTH(pool),     BOTH(dense_back)};
 
 /* run(kernel, lanes, shape i32[20], scratch, five addresses): whoever calls has checked that they fit together. */
 static PyObject *py_run(PyObject *self, PyObject *arguments)
@@ -453,6 +459,48 @@ static void NAME(dense)(const Shape *s, float *const *b)
                 const float *own = b[0] + (ptrdiff_t)client * s->size, *inputs = b[1] + (ptrdiff_t)e * s->channels;
                 EACH(LEAST(end - e, most), NAME(outputs)(s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o, n))
             }
+}
+
+/* Adds, for n examples, what `rows` outputs of a dense layer give back to its inputs: weights are read as they lie. */
+INLINE void NAME(give_back)(const float *weights, const float *delta, int filters, int size, float *result, const int rows, const int n)
+{
+    vec factor[BLOCK][4];
+    for (int v = 0; v < n; v++)
+        for (int r = 0; r < rows; r++)
+            factor[v][r] = MM(set1)(delta[v * filters + r]);
+    for (int i = 0; i < size; i += LANES) {
+        int left = LEAST(size - i, LANES);
+        vec weight[4];
+        for (int r = 0; r < rows; r++)
+            weight[r] = NAME(load)(weights + (ptrdiff_t)r * size + i, left);
+        for (int v = 0; v < n; v++) {
+            float *to = result + (ptrdiff_t)v * size + i;
+            vec sum = NAME(load)(to, left);
+            for (int r = 0; r < rows; r++)
+                sum = MM(fmadd)(factor[v][r], weight[r], sum);
+            NAME(store)(to, sum, left);
+        }
+    }
+}
+
+/* The derivative by the inputs of a dense layer. */
+static void NAME(dense_back)(const Shape *s, float *const *b)
+{
+    int blocks = (s->slots + BLOCK - 1) / BLOCK, most = (s->slots + blocks - 1) / blocks, size = s->channels;
+    memset(b[2], 0, sizeof(float) * s->clients * s->slots * size);
+    for (int client = 0; client < s->clients; client++)
+        for (int o = 0, rows, end = (client + 1) * s->slots; o < s->filters; o += rows) {
+            const float *weights = b[0] + (ptrdiff_t)client * s->size + s->weight + (ptrdiff_t)o * size;
+            rows = s->filters - o < 4 ? 1 : 4;
+            for (int e = client * s->slots; e < end; e += most) {
+                const float *delta = b[1] + (ptrdiff_t)e * s->filters + o;
+                float *result = b[2] + (ptrdiff_t)e * size;
+                if (rows == 4)
+                    EACH(LEAST(end - e, most), NAME(give_back)(weights, delta, s->filters, size, result, 4, n))
+                else
+                    EACH(LEAST(end - e, most), NAME(give_back)(weights, delta, s->filters, size, result, 1, n))
+            }
+        }
 }
 
 /* Rows o to o + n of a client's summed weight gradients, each the product of its deltas and its inputs. */
