@@ -2,8 +2,8 @@
 
 fedveil does the whole work of sixteen clients (drawing, clipping, noise, receipts), in the chunks that its runtime cuts
 them into; Opacus trains one client after another, per layer as Fed-CDP does, and so does a naive loop without privacy.
-Everything runs in one process with one thread, in turn, and repeated: with one such process per core it is what every core does. CPU time
-suffers least from whatever else the machine does. Results go to benchmarks/results/networks.json.
+Everything runs in one process with one thread, in turn, and repeated: with one such process per core it is what every
+core does. CPU time suffers least from whatever else the machine does. Results go to benchmarks/results/networks.json.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def ours(workload: NetworkWorkload, private: bool) -> Callable[[], float]:
     steps = STEPS[workload.model]
     engine = Engine(workload.job(private=private, population=CLIENTS, cohort=CLIENTS, steps=steps))
     network = workload.network()
-    start, chunk = Layout.of(network).vector(network), engine.plan.clients
-    chunks = [range(first, min(first + chunk, CLIENTS)) for first in range(0, CLIENTS, chunk)]
+    start, count = Layout.of(network).vector(network), -(-CLIENTS // engine.plan.clients)
+    chunks = [range(number * CLIENTS // count, (number + 1) * CLIENTS // count) for number in range(count)]
 
     def measure() -> float:
         begun = time.process_time()

@@ -45,7 +45,7 @@ class Dense(Layer):
         if self._direct(shelf):
             inputs = inputs.contiguous()
             shelf.kept["inputs"] = inputs
-            self._shape(shelf, parameters).dense(parameters.contiguous(), inputs, outputs, self.lanes)
+            self._shape(shelf, parameters).dense(parameters, inputs, outputs, self.lanes)
             return outputs
         shelf.kept["inputs"] = inputs
         matrix = self._matrix(parameters).mT
@@ -57,7 +57,7 @@ class Dense(Layer):
         result = shelf.buffer("delta", shelf.slots, self.inputs)
         if self._direct(shelf):
             shape = self._shape(shelf, parameters)
-            shape.dense_back(parameters.contiguous(), delta.contiguous(), result, self.lanes)
+            shape.dense_back(parameters, delta.contiguous(), result, self.lanes)
             return result
         return torch.bmm(delta, self._matrix(parameters), out=result)
 
