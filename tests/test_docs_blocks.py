@@ -37,6 +37,7 @@ SHORTER = {
     "sweep": ["--rounds", "1", "--seeds", "1", "--workers", "1"],
     "attack": ["--victims", "1", "--iterations", "2", "--workers", "1"],
     "reproduce": ["--no-training"],
+    "demo": ["--rounds", "1", "--data", "cancer"],
     "audit": [
         *("--canaries", "20", "--set", "data.clients=20", "--set", "cohort.size=20", "--set", "local.steps=2"),
         *("--workers", "1"),
