@@ -31,9 +31,7 @@ EPSILON_LINE = re.compile(r"^\| `([a-z-]+)` \| (record|client) × ([a-z_, ]+) \|
 SETTINGS = re.compile(r"^Settings of `([a-z-]+)`.*?\n\n((?:\|.*\n)+)", re.MULTILINE)
 SETTING_LINE = re.compile(r"^\| `([a-z_0-9.]+)` \| (.+?) \|", re.MULTILINE)
 
-OVERVIEW_LINE = re.compile(
-    r"^\| \[([a-z-]+)\]\(([a-z-]+\.md)\) \| .+ \| (\S+) \| (\S+) \| (\S+)[^|]*\|$", re.MULTILINE
-)
+OVERVIEW_LINE = re.compile(r"^\| \[([a-z-]+)\]\(([a-z-]+\.md)\) \| .+ \| (\S+) \| (\S+) \| (\S+)[^|]*\|$", re.MULTILINE)
 
 Cells = dict[tuple[str, str], tuple[str, str]]
 

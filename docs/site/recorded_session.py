@@ -1,6 +1,6 @@
 """Record the first ten minutes: the commands of a newcomer, what they print, and how long they take.
 
-    python docs/site/recorded_session.py        # in a clone that is installed; writes docs/first-session.md
+python docs/site/recorded_session.py        # in a clone that is installed; writes docs/first-session.md
 """
 
 from __future__ import annotations

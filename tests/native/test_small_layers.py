@@ -188,13 +188,13 @@ def test_a_dense_layer(inputs: int, outputs: int, lanes: int) -> None:
     shape.dense(parameters, records, result, lanes)
     close(result, records.double() @ weights.mT + parameters[:, None, -outputs:])
     by_inputs, total = torch.empty_like(records), torch.empty(CLIENTS, size)
-    shape.reverse(parameters, result, delta, by_inputs, lanes)
+    shape.dense_back(parameters, delta, by_inputs, lanes)
     close(by_inputs, delta.double() @ weights)
     shape.outer(records, delta, total, lanes)
     close(total[:, :-outputs], (delta.double().mT @ records.double()).flatten(1))
     close(total[:, -outputs:], delta.double().sum(dim=1))
     delta[0, 1, 0] = math.inf
-    shape.reverse(parameters, result, delta, by_inputs, lanes)
+    shape.dense_back(parameters, delta, by_inputs, lanes)
     assert torch.isfinite(by_inputs[0, 2:]).all()
     assert torch.isfinite(by_inputs[0, 0]).all()
 

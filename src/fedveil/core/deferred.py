@@ -16,7 +16,10 @@ class Deferred(ModuleType):
     """Stands for a module, and imports it when something of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        module = self.__dict__.get("loaded")
+        if module is None:  # asked of the import system once: it takes longer than many a small operation
+            module = self.__dict__["loaded"] = import_module(self.__name__)
+        return getattr(module, name)
 
 
 if TYPE_CHECKING:

@@ -157,7 +157,7 @@ class Engine:
         slots = method.batch.slots(max(sizes))
         memory = max(CHUNK_FLOATS // (slots * self.gradients.layout.size), 1)
         if isinstance(self.gradients, Fused):
-            clients = self.gradients.recommended_clients(slots)
+            clients = self.gradients.recommended_clients(slots, noised=method.example is not None)
             return Chunking(tile=1, clients=min(clients, memory) if method.noises_rows else clients)
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
         if isinstance(self.gradients, Layered) and not method.noises_rows:

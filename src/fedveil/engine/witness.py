@@ -88,8 +88,8 @@ class Witness:
         thorough = min(max(steps, 1), MEASURED_STEPS)
         self._every = -(-max(steps, 1) // thorough)
         self._width = min(-(-MEASURED_COORDINATES // thorough), self._size)
-        self._parts, self._places = _parts(layout), looked_at(layout)
-        self._counts = torch.zeros(int(self._parts[-1]) + 1, dtype=torch.float64, device="cpu")
+        self._begins, self._places = _parts(layout), looked_at(layout)
+        self._counts = torch.zeros(len(self._begins), dtype=torch.float64, device="cpu")
         self._measured: _Measured | None = None
         self._fingerprints: list[int] = []  # step after step, those of the K
         self._unread: list[Tensor] = []  # points before their noise, of the last steps
@@ -119,7 +119,9 @@ class Witness:
         if self._measured is None:
             self._measured = _Measured.nothing(sums, len(self._counts), len(self._places))
         if seen.some is not None and seen.values is not None:
-            self._measure(self._measured, seen.values, sums[:, seen.some], self._parts[seen.some])
+            coordinates = torch.arange(seen.some.start, seen.some.stop, device="cpu")
+            parts = torch.searchsorted(self._begins, coordinates, right=True) - 1
+            self._measure(self._measured, seen.values, sums[:, seen.some], parts)
         self.steps += 1
         if len(self._unread) == STEPS_READ_TOGETHER:
             self._read_points(self._measured)
@@ -225,12 +227,9 @@ def _on_grid(released: Tensor, grid: float) -> Tensor:
 
 
 def _parts(layout: Layout) -> Tensor:
-    """The number `[P]` of the piece of a layer that each coordinate belongs to."""
-    numbers = torch.empty(layout.size, dtype=torch.int64, device="cpu")
-    for group, part in enumerate(layout.group_slices):
-        size = part.stop - part.start
-        numbers[part] = group * PARTS + torch.arange(size, device="cpu") * PARTS // max(size, 1)
-    return numbers
+    """Where the pieces of the layers begin; of a layer with fewer coordinates than pieces some are empty."""
+    ends = [(part.start, part.stop) for part in layout.group_slices]
+    return torch.tensor([a - (a - b) * piece // PARTS for a, b in ends for piece in range(PARTS)], device="cpu")
 
 
 @lru_cache(maxsize=16)

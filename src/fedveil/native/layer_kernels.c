@@ -145,7 +145,13 @@ static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #define mask_256(n) _mm256_loadu_si256((const __m256i *)(ones + 8 - (n)))
 #define is_256(v, relation) _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), relation))
 INLINE __m256 load_256(const float *from, int n) { return _mm256_maskload_ps(from, mask_256(n)); }
-INLINE void store_256(float *to, __m256 v, int n) { _mm256_maskstore_ps(to, mask_256(n), v); }
+INLINE void store_256(float *to, __m256 v, int n)
+{
+    if (n == 8) /* with a mask it is many times slower on some processors */
+        _mm256_storeu_ps(to, v);
+    else
+        _mm256_maskstore_ps(to, mask_256(n), v);
+}
 INLINE __m256 keep_256(__m256 v, __m256 of) { return _mm256_andnot_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_LE_OQ), v); }
 #define larger_256(x, y) _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
 #define choose_256(x, y, a, b) _mm256_blendv_ps(b, a, larger_256(x, y))
@@ -171,7 +177,7 @@ static int lanes_here(void) { return 0; }
 #endif
 
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect),
-                                     BOTH(dense),    BOTH(outer),   BOTH(pool)};
+                                     BOTH(dense),    BOTH(outer),   BOTH(pool),     BOTH(dense_back)};
 
 /* run(kernel, lanes, shape i32[20], scratch, five addresses): whoever calls has checked that they fit together. */
 static PyObject *py_run(PyObject *self, PyObject *arguments)
@@ -415,43 +421,123 @@ static void NAME(collect)(const Shape *s, float *const *b)
     }
 }
 
-/* A dense layer, whose inputs are channels and whose outputs are filters: four examples at a time. */
+/* n examples of a dense layer, whose inputs are channels, meet up to LANES weights of two of its outputs. */
+INLINE void NAME(meet)(const float *one, const float *two, const float *inputs, int step, int left, vec (*sum)[2], const int n)
+{
+    vec first = NAME(load)(one, left), second = NAME(load)(two, left);
+    for (int v = 0; v < n; v++) {
+        vec input = NAME(load)(inputs + (ptrdiff_t)v * step, left);
+        sum[v][0] = MM(fmadd)(first, input, sum[v][0]), sum[v][1] = MM(fmadd)(second, input, sum[v][1]);
+    }
+}
+
+/* Outputs o and o + 1 of n examples. */
+INLINE void NAME(outputs)(const Shape *s, const float *own, const float *inputs, float *outputs, int o, const int n)
+{
+    int size = s->channels, whole = size / LANES * LANES, second = o + 1 < s->filters;
+    const float *one = own + s->weight + (ptrdiff_t)o * size, *two = one + second * size;
+    vec sum[BLOCK][2];
+    for (int v = 0; v < n; v++)
+        sum[v][0] = sum[v][1] = MM(setzero)();
+    for (int i = 0; i < whole; i += LANES)
+        NAME(meet)(one + i, two + i, inputs + i, size, LANES, sum, n);
+    if (whole < size)
+        NAME(meet)(one + whole, two + whole, inputs + whole, size, size - whole, sum, n);
+    for (int v = 0; v < n; v++, outputs += s->filters) { /* with constant places: else the sums would live in memory */
+        outputs[o] = NAME(total)(sum[v][0]) + (s->bias < 0 ? 0 : own[s->bias + o]);
+        if (second)
+            outputs[o + 1] = NAME(total)(sum[v][1]) + (s->bias < 0 ? 0 : own[s->bias + o + 1]);
+    }
+}
+
 static void NAME(dense)(const Shape *s, float *const *b)
 {
+    int blocks = (s->slots + BLOCK - 1) / BLOCK, most = (s->slots + blocks - 1) / blocks;
     for (int client = 0; client < s->clients; client++)
-        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o++)
-            for (int e = client * s->slots; e < end; e += 4) {
-                const float *own = b[0] + (ptrdiff_t)client * s->size, *weights = own + s->weight + (ptrdiff_t)o * s->channels;
-                vec sum[4] = {MM(setzero)(), MM(setzero)(), MM(setzero)(), MM(setzero)()};
-                for (int i = 0; i < s->channels; i += LANES) {
-                    int left = LEAST(s->channels - i, LANES);
-                    vec weight = NAME(load)(weights + i, left);
-                    for (int v = 0; v < 4; v++)
-                        sum[v] = MM(fmadd)(weight, NAME(load)(b[1] + (ptrdiff_t)LEAST(e + v, end - 1) * s->channels + i, left), sum[v]);
-                }
-                for (int v = 0; v < 4 && e + v < end; v++)
-                    b[2][(e + v) * s->filters + o] = NAME(total)(sum[v]) + (s->bias < 0 ? 0 : own[s->bias + o]);
+        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o += 2)
+            for (int e = client * s->slots; e < end; e += most) {
+                const float *own = b[0] + (ptrdiff_t)client * s->size, *inputs = b[1] + (ptrdiff_t)e * s->channels;
+                EACH(LEAST(end - e, most), NAME(outputs)(s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o, n))
             }
 }
 
-/* The sum of a client's gradients, each the product of its deltas and its inputs. */
+/* Adds, for n examples, what `rows` outputs of a dense layer give back to its inputs: weights are read as they lie. */
+INLINE void NAME(give_back)(const float *weights, const float *delta, int filters, int size, float *result, const int rows, const int n)
+{
+    vec factor[BLOCK][4];
+    for (int v = 0; v < n; v++)
+        for (int r = 0; r < rows; r++)
+            factor[v][r] = MM(set1)(delta[v * filters + r]);
+    for (int i = 0; i < size; i += LANES) {
+        int left = LEAST(size - i, LANES);
+        vec weight[4];
+        for (int r = 0; r < rows; r++)
+            weight[r] = NAME(load)(weights + (ptrdiff_t)r * size + i, left);
+        for (int v = 0; v < n; v++) {
+            float *to = result + (ptrdiff_t)v * size + i;
+            vec sum = NAME(load)(to, left);
+            for (int r = 0; r < rows; r++)
+                sum = MM(fmadd)(factor[v][r], weight[r], sum);
+            NAME(store)(to, sum, left);
+        }
+    }
+}
+
+/* The derivative by the inputs of a dense layer. */
+static void NAME(dense_back)(const Shape *s, float *const *b)
+{
+    int blocks = (s->slots + BLOCK - 1) / BLOCK, most = (s->slots + blocks - 1) / blocks, size = s->channels;
+    memset(b[2], 0, sizeof(float) * s->clients * s->slots * size);
+    for (int client = 0; client < s->clients; client++)
+        for (int o = 0, rows, end = (client + 1) * s->slots; o < s->filters; o += rows) {
+            const float *weights = b[0] + (ptrdiff_t)client * s->size + s->weight + (ptrdiff_t)o * size;
+            rows = s->filters - o < 4 ? 1 : 4;
+            for (int e = client * s->slots; e < end; e += most) {
+                const float *delta = b[1] + (ptrdiff_t)e * s->filters + o;
+                float *result = b[2] + (ptrdiff_t)e * size;
+                if (rows == 4)
+                    EACH(LEAST(end - e, most), NAME(give_back)(weights, delta, s->filters, size, result, 4, n))
+                else
+                    EACH(LEAST(end - e, most), NAME(give_back)(weights, delta, s->filters, size, result, 1, n))
+            }
+        }
+}
+
+/* Rows o to o + n of a client's summed weight gradients, each the product of its deltas and its inputs. */
+INLINE void NAME(products)(const Shape *s, const float *inputs, const float *deltas, float *total, int o, const int n)
+{
+    for (int i = 0; i < s->channels; i += 2 * LANES) {
+        int left = LEAST(s->channels - i, LANES), more = LEAST(s->channels - i - left, LANES);
+        vec sum[2][BLOCK];
+        for (int r = 0; r < n; r++)
+            sum[0][r] = sum[1][r] = MM(setzero)();
+        for (int e = 0; e < s->slots; e++) {
+            const float *input = inputs + (ptrdiff_t)e * s->channels + i, *delta = deltas + e * s->filters + o;
+            vec one = NAME(load)(input, left), two = NAME(load)(input + left, more);
+            for (int r = 0; r < n; r++) {
+                vec factor = MM(set1)(delta[r]);
+                sum[0][r] = MM(fmadd)(factor, one, sum[0][r]), sum[1][r] = MM(fmadd)(factor, two, sum[1][r]);
+            }
+        }
+        for (int r = 0; r < n; r++) {
+            float *row = total + s->weight + (ptrdiff_t)(o + r) * s->channels + i;
+            NAME(store)(row, sum[0][r], left), NAME(store)(row + left, sum[1][r], more);
+        }
+    }
+    for (int r = 0; s->bias >= 0 && r < n; r++)
+        for (int e = 0; e < s->slots; e++)
+            total[s->bias + o + r] = deltas[e * s->filters + o + r] + (e ? total[s->bias + o + r] : 0);
+}
+
+/* The sums of clients' gradients by the weights and biases of a dense layer. */
 static void NAME(outer)(const Shape *s, float *const *b)
 {
-    for (int row = 0; row < s->clients * s->filters; row++) {
-        int client = row / s->filters, o = row % s->filters, first = client * s->slots;
-        float *total = b[2] + (ptrdiff_t)client * s->size, *bias = s->bias < 0 ? NULL : total + s->bias + o;
-        for (int i = 0; i < s->channels; i += LANES) {
-            vec sum = MM(setzero)();
-            int left = LEAST(s->channels - i, LANES);
-            for (int e = first; e < first + s->slots; e++) {
-                vec input = NAME(load)(b[0] + (ptrdiff_t)e * s->channels + i, left);
-                sum = MM(fmadd)(MM(set1)(b[1][e * s->filters + o]), input, sum);
-            }
-            NAME(store)(total + s->weight + (ptrdiff_t)o * s->channels + i, sum, left);
+    for (int client = 0; client < s->clients; client++)
+        for (int o = 0; o < s->filters; o += 4) {
+            const float *inputs = b[0] + (ptrdiff_t)client * s->slots * s->channels;
+            const float *deltas = b[1] + (ptrdiff_t)client * s->slots * s->filters;
+            EACH(LEAST(s->filters - o, 4), NAME(products)(s, inputs, deltas, b[2] + (ptrdiff_t)client * s->size, o, n))
         }
-        for (int e = first; bias && e < first + s->slots; e++)
-            *bias = b[1][e * s->filters + o] + (e > first ? *bias : 0);
-    }
 }
 
 /* The largest of each window and its place in it; what is not a number counts as largest. With deltas the way back. */

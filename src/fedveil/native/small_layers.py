@@ -159,6 +159,10 @@ class ConvolutionShape:
         """Write the outputs of a dense layer: inputs are channels, outputs are filters of a single pixel."""
         self._run(4, lanes, "PIO", parameters, inputs, outputs)
 
+    def dense_back(self, parameters: Tensor, delta: Tensor, result: Tensor, lanes: int) -> None:
+        """Write the derivative by the inputs of a dense layer, from that by the outputs."""
+        self._run(7, lanes, "POI", parameters, delta, result)
+
     def outer(self, inputs: Tensor, delta: Tensor, total: Tensor, lanes: int) -> None:
         """Write the sum of a dense layer's gradients, products of `delta` and inputs, added in their order."""
         self._run(5, lanes, "IOP", inputs, delta, total)

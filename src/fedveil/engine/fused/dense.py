@@ -19,9 +19,6 @@ VANISHING = 1e-15
 MOST_EXAMPLES = 16
 """With more of them a matrix product is faster than the kernels in C (measured)."""
 
-MOST_REVERSED = 1 << 17
-"""Weights above which the way back is a matrix product, too: the kernel would arrange them anew first."""
-
 
 class Dense(Layer):
     """y = W x + b. A weight gradient is an outer product, so its norm needs only the two factors.
@@ -48,7 +45,7 @@ class Dense(Layer):
         if self._direct(shelf):
             inputs = inputs.contiguous()
             shelf.kept["inputs"] = inputs
-            self._shape(shelf, parameters).dense(parameters.contiguous(), inputs, outputs, self.lanes)
+            self._shape(shelf, parameters).dense(parameters, inputs, outputs, self.lanes)
             return outputs
         shelf.kept["inputs"] = inputs
         matrix = self._matrix(parameters).mT
@@ -58,9 +55,9 @@ class Dense(Layer):
 
     def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         result = shelf.buffer("delta", shelf.slots, self.inputs)
-        if self._direct(shelf) and self.inputs * self.outputs <= MOST_REVERSED:
-            shape, outputs = self._shape(shelf, parameters), shelf.buffer("outputs", shelf.slots, self.outputs)
-            shape.reverse(parameters.contiguous(), outputs, delta.contiguous(), result, self.lanes)
+        if self._direct(shelf):
+            shape = self._shape(shelf, parameters)
+            shape.dense_back(parameters, delta.contiguous(), result, self.lanes)
             return result
         return torch.bmm(delta, self._matrix(parameters), out=result)
 

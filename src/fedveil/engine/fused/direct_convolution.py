@@ -54,7 +54,7 @@ class DirectConvolution(Layer):
         )
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        inputs, parameters = inputs.contiguous(), parameters.contiguous()
+        inputs = inputs.contiguous()
         shape = shelf.once("shape", lambda shelf: self.shape(shelf.clients, shelf.slots, parameters.shape[1]))
         outputs = shelf.buffer("outputs", shelf.slots, *self.geometry.output, self.geometry.filters)
         shelf.kept["inputs"] = inputs
@@ -64,7 +64,7 @@ class DirectConvolution(Layer):
     def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         result = shelf.buffer("delta", shelf.slots, *self.geometry.size, self.geometry.channels)
         outputs = self._outputs(shelf)
-        self._shape(shelf).reverse(parameters.contiguous(), outputs, delta.contiguous(), result, self.lanes)
+        self._shape(shelf).reverse(parameters, outputs, delta.contiguous(), result, self.lanes)
         return result
 
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:

@@ -52,18 +52,22 @@ class Fused:
         except Unknown:
             return None
 
-    def recommended_clients(self, batch: int) -> int:
+    def recommended_clients(self, batch: int, *, noised: bool = False) -> int:
         """How many clients to compute at once, from the memory one client's step touches.
 
         The fixed cost of a call (some hundred operations, whatever their size) is worth spreading over more
-        clients than fit into a core's own cache; beyond some twenty megabytes it no longer is (measured).
+        clients than fit into a core's own cache; beyond some twenty megabytes it no longer is (measured). Where sums
+        are `noised` a call has twice the operations, and drawing takes longer than fetching what it is added to: there
+        the parameters count once, not three times.
         """
-        numbers = 3 * self.layout.size + batch * sum(stage.floats(batch) for stage in self._stages)
+        vectors = 1 if noised else 3
+        numbers = vectors * self.layout.size + batch * sum(stage.floats(batch) for stage in self._stages)
         return max(1, min(_MOST_CLIENTS, _WORKING_SET // (4 * numbers)))
 
     @torch.no_grad()
     def sums(self, parameters: Tensor, batch: Batch, factors: Factors | None) -> Sums:
         shelves = self._workspace.shelves(*batch.labels.shape)
+        parameters = parameters.contiguous()  # in a first step one model for all: copied here once, not by every layer
         losses, delta = self._forward(parameters, batch, shelves)
         total = shelves[-1].buffer("total", self.layout.size)
         if factors is None:
@@ -119,6 +123,7 @@ class Fused:
     @torch.no_grad()
     def rows(self, parameters: Tensor, batch: Batch) -> Rows:
         shelves = self._workspace.shelves(*batch.labels.shape)
+        parameters = parameters.contiguous()
         losses, delta = self._forward(parameters, batch, shelves)
         norms = self._measure(parameters, delta, shelves)
         rows = torch.empty(*batch.labels.shape, self.layout.size)
