@@ -24,6 +24,7 @@ from cores import use_one_core
 
 from fedveil.cli import main
 from fedveil.config.spec import resolve
+from fedveil.data.picture_form import read_picture_form
 from fedveil.data.schema_file import parse_schema
 
 ROOT = Path(__file__).parent.parent
@@ -36,6 +37,7 @@ SHORTER = {
     "sweep": ["--rounds", "1", "--seeds", "1", "--workers", "1"],
     "attack": ["--victims", "1", "--iterations", "2", "--workers", "1"],
     "reproduce": ["--no-training"],
+    "demo": ["--rounds", "1", "--data", "cancer"],
     "audit": [
         *("--canaries", "20", "--set", "data.clients=20", "--set", "cohort.size=20", "--set", "local.steps=2"),
         *("--workers", "1"),
@@ -167,7 +169,9 @@ def test_every_python_block_runs_as_a_script(name: str, code: str, call: Call) -
 def test_every_toml_block_is_a_spec_or_a_schema(name: str, code: str) -> None:
     table = tomllib.loads(code)
     table.pop("federation", None)  # of a plan, which is a spec besides
-    if "columns" in table:
+    if "pictures" in table:
+        read_picture_form(table["pictures"])
+    elif "columns" in table:
         parse_schema(code, name)
     else:
         resolve(table)

@@ -62,7 +62,8 @@ def test_a_papers_page_has_its_tables_collapsed(site: Path) -> None:
 
 
 def test_every_page_says_first_who_it_is_for() -> None:
-    """In its first paragraph, for pages that people open by themselves."""
-    for name in ("index", "pitfalls", *(f"tutorials/{path.stem}" for path in (ROOT / "docs/tutorials").glob("*.md"))):
-        paragraph = (ROOT / "docs" / f"{name}.md").read_text().split("\n\n")[1]
-        assert re.search(r"\bFor \w+", paragraph), name
+    documents = ROOT / "docs"
+    folders = (documents, documents / "methods", documents / "tutorials")
+    for path in [path for folder in folders for path in folder.glob("*.md")]:
+        paragraph = path.read_text().split("\n\n")[1]
+        assert re.match(r"\*?For \w+", paragraph), path.name

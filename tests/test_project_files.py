@@ -75,6 +75,18 @@ def test_what_a_newcomer_reads_fits_on_one_screen(name: str) -> None:
     assert len(text_of(name).splitlines()) <= 45
 
 
+def test_the_readme_fits_on_one_screen_and_has_the_figures_that_were_measured() -> None:
+    text = text_of("README.md")
+    assert len(text.splitlines()) <= 70
+    rows = re.findall(r"\| `fedveil run [a-z-]+` \| (0\.\d{3}) at ε = ([\d.]+) .*\| (0\.\d{3}) \|$", text, re.MULTILINE)
+    assert len(rows) == 3
+    measured = text_of("docs/results/front-doors.md")
+    for private, epsilon, bare in rows:
+        line = rf"\| {re.escape(epsilon)}, \S+ \| ([\d.]+)[^|]*\| ([\d.]+)"
+        found = [(f"{float(one):.3f}", f"{float(two):.3f}") for one, two in re.findall(line, measured)]
+        assert (private, bare) in found, (private, bare)
+
+
 def test_every_make_target_that_contributing_names_exists() -> None:
     named = set(re.findall(r"(?:^|`)make ([a-z-]+)", text_of("CONTRIBUTING.md"), flags=re.MULTILINE))
     assert {"install", "lint", "test", "test-all", "docs"} <= named

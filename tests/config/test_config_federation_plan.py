@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_scene import make_scene
 
 from fedveil.config.federation_plan import (
@@ -18,8 +17,10 @@ from fedveil.config.federation_plan import (
     read_plan,
 )
 from fedveil.core.errors import FedveilError
+from fedveil.core.signing import SigningKey
 from fedveil.data.examples import Examples
 from fedveil.federation.planning import plan_of
+from fedveil.parts.personal import Interpolated
 from fedveil.zoo import ZOO
 
 
@@ -71,8 +72,7 @@ def test_what_is_no_plan_is_one_line(text: bytes) -> None:
     ("change", "problem"),
     [
         ({"model": {"name": "os:system", "options": {}, "made_from": "public"}}, "code that a site does not have"),
-        ({"personal": {"kind": "interpolated", "alpha": 0.1}}, "stay at their sites"),
-        ({"personal": {"kind": "attention", "alpha": 0.1, "temperature": 1.0}}, "stay at their sites"),
+        ({"personal": {"kind": "attention", "alpha": 0.1, "temperature": 1.0}}, "a mixture of single sites' uploads"),
         ({"cohort": {"kind": "everyone", "quorum": 4}}, "quorum"),
         ({"seed": "x"}, "seed"),
         ({"unknown": 1}, "unknown key"),
@@ -83,6 +83,12 @@ def test_a_plan_that_real_sites_cannot_train_by_is_refused(
 ) -> None:
     with pytest.raises(FedveilError, match=problem):
         replace(plan, settings={**plan.settings, **change})
+
+
+def test_models_that_stay_at_their_sites_are_no_hindrance(plan: FederationPlan) -> None:
+    own = replace(plan, settings={**plan.settings, "personal": {"kind": "interpolated", "alpha": 0.1}})
+    assert read_plan(own.content).spec.method.personal == Interpolated(alpha=0.1)
+    assert own.hash != plan.hash
 
 
 def test_a_spec_that_leaves_something_to_defaults_is_refused(plan: FederationPlan) -> None:
@@ -127,22 +133,25 @@ def test_reading_a_plan_opens_no_file_that_it_names(
             replace(plan, settings={**settings, "method": method})
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_every_method_of_the_zoo_can_be_federated_or_says_why_not(name: str, plan: FederationPlan) -> None:
-    budget = {"delta": 1e-3, "epsilon": 8.0} if ZOO[name].settings.get("privacy", {}).get("calibrate") else {}
-    schema, key = plan.schema, Ed25519PrivateKey.generate()
+def made_plan(plan: FederationPlan, settings: dict[str, Any]) -> FederationPlan:
+    schema = plan.schema
     large = [replace(site, records=500) for site in plan.sites]
     nothing = Examples(torch.zeros(1, len(schema.features)), torch.zeros(1, dtype=torch.int64))
-    made, problem = None, ""
-    try:
-        made = plan_of(
-            {"method": name, "privacy": {"delta": 1e-3, **budget}},
-            name="own", sites=large, schema=schema, validation=nothing, deadline=5.0, key=key,
-        )  # fmt: skip
-    except FedveilError as error:
-        problem = str(error)
-    assert (made is None) == (name == "prifedsync"), problem
-    if made is None:
-        assert "stay at their sites" in problem
-    else:
-        assert read_plan(made.content).hash == made.hash
+    return plan_of(
+        settings,
+        name="own", sites=large, schema=schema, validation=nothing, deadline=5.0, key=SigningKey.generate(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_method_of_the_zoo_can_be_federated(name: str, plan: FederationPlan) -> None:
+    budget = {"epsilon": 8.0} if ZOO[name].settings.get("privacy", {}).get("calibrate") else {}
+    made = made_plan(plan, {"method": name, "privacy": {"delta": 1e-3, **budget}})
+    assert made.spec.base == name
+    assert read_plan(made.content).hash == made.hash
+
+
+def test_a_method_that_mixes_single_uploads_says_why_it_cannot_be_federated(plan: FederationPlan) -> None:
+    mixing = {"method": "prifedsync", "privacy": {"delta": 1e-3}, "personal": {"kind": "attention"}}
+    with pytest.raises(FedveilError, match=r"^personal: 'attention' would send each site a mixture of single sites"):
+        made_plan(plan, mixing)

@@ -162,7 +162,13 @@ _NOT_FINITE_OR_COUNTED = [
     Mutant(
         name="NaN passes, example",
         bug="gradients that are not finite are added up",
-        patches=(Patch(NETWORK, "if not math.isfinite(float(norms.sum() + losses.sum())):", "if False:"),),
+        patches=(
+            Patch(
+                NETWORK,
+                "if not math.isfinite(float(norms.sum() + losses.sum())):",
+                "norms = norms.nan_to_num(0.0, 0.0)\n        if False:",
+            ),
+        ),
         scene="enormous records",
         audit="rows",
         caught_by=BOTH,

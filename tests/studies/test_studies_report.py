@@ -11,7 +11,7 @@ import pytest
 from fedveil.runs.run import run
 from fedveil.studies.report import report
 
-QUESTIONS = Path(__file__).parents[2] / "docs" / "certificate.md"
+QUESTIONS = Path(__file__).parents[2] / "docs" / "report.md"
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,11 @@ AGAINST = {
 }
 """Who has a view, in a few words."""
 
-_SPOKEN_OF = (View.SERVER, View.PEER, View.RELEASED, View.CLIENT, View.ON_DEVICE)
+_SPOKEN_OF = (View.SERVER, View.RELEASED, View.PEER, View.CLIENT, View.ON_DEVICE)
 """The strongest adversary outside the devices comes first."""
+
+_UNITS = (Unit.CLIENT, Unit.RECORD)
+"""A method that hides all that a client holds is known for that; others have no finite ε for it."""
 
 _NOT_PRIVATE = {
     CaveatKind.SEEDED: "seeded",
@@ -44,9 +47,9 @@ def headline(guarantees: Sequence[Guarantee]) -> str:
 
 
 def spoken_of(guarantees: Sequence[Guarantee]) -> Guarantee | None:
-    """The cell of the headline: a record before a client, the strongest adversary first; None where all are ∞."""
+    """The cell of the headline: the strongest adversary first, and all of a client before one record; None for none."""
     cells = {(cell.unit, cell.view): cell for cell in guarantees if cell.finite}
-    return next((cells[unit, view] for unit in Unit for view in _SPOKEN_OF if (unit, view) in cells), None)
+    return next((cells[unit, view] for view in _SPOKEN_OF for unit in _UNITS if (unit, view) in cells), None)
 
 
 def _mark(guarantees: Sequence[Guarantee]) -> str:
