@@ -200,6 +200,26 @@ def test_a_dense_layer(inputs: int, outputs: int, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
+def test_an_example_of_a_dense_layer_has_the_same_bits_in_any_slot_and_company(lanes: int) -> None:
+    inputs, outputs, slots = 37, 11, 13
+    size = inputs * outputs + outputs
+    parameters, records, deltas = torch.randn(1, size), torch.randn(slots, inputs), torch.randn(slots, outputs)
+
+    def computed(chosen: list[int]) -> tuple[Tensor, Tensor]:
+        shape = ConvolutionShape.dense_layer((1, len(chosen)), size, 0, inputs * outputs, (inputs, outputs))
+        result, by_inputs = torch.empty(1, len(chosen), outputs), torch.empty(1, len(chosen), inputs)
+        shape.dense(parameters, records[chosen], result, lanes)
+        shape.dense_back(parameters, deltas[chosen], by_inputs, lanes)
+        return result[0], by_inputs[0]
+
+    forwards, backwards = computed(list(range(slots)))
+    for chosen in ([7], [12, 0], [3, 1, 2], [0, 5, 10, 4, 9, 8], list(reversed(range(slots)))):
+        result, by_inputs = computed(chosen)
+        assert torch.equal(result, forwards[chosen])
+        assert torch.equal(by_inputs, backwards[chosen])
+
+
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
 @pytest.mark.parametrize(("kernel", "stride"), [((2, 2), (2, 2)), ((3, 2), (2, 1)), ((1, 4), (1, 3))])
 def test_a_max_pool_picks_what_the_library_picks(kernel: tuple[int, int], stride: tuple[int, int], lanes: int) -> None:
     images = torch.randint(-2, 3, (CLIENTS * SLOTS, 19, 8, 9)).float()  # with ties

@@ -28,45 +28,49 @@ class NormWeights:
 
 
 class _Groups(torch.autograd.Function):
-    """Groups of channels `[S, C, *size]`, S a multiple of all examples; each group has mean 0 and variance 1."""
+    """Groups of channels `[S, C, *size]`, S a multiple of all examples; each group has mean 0 and variance 1.
+
+    By hand, on channels last: PyTorch's kernel for that order takes up to eight times as long as for the usual one.
+    """
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, anchor: Tensor, use: NormWeights, groups: int, eps: float) -> Tensor:
         pictures, channels, *size = inputs.shape
-        points = inputs[0, 0].numel()
-        if inputs.dim() != 4 or not inputs.is_contiguous(memory_format=torch.channels_last):
-            inputs = inputs.contiguous()
-        unit, _, inverse = torch.native_group_norm(inputs, None, None, pictures, channels, points, groups, eps)
-        last = unit.movedim(1, -1).reshape(pictures, points, channels)
+        last = inputs.movedim(1, -1).reshape(pictures, -1, channels)
         times = pictures // use.step.clients
         scale, shift = (value.repeat_interleave(times, dim=0).unsqueeze(1) for value in (use.scale, use.shift))
-        ctx.use, ctx.unit, ctx.inverse, ctx.scale, ctx.groups = use, last, inverse, scale, groups
-        out = torch.addcmul(shift, last, scale)
+        points = last.shape[1]
+        centred = last - _group_mean(last.sum(dim=1), points, groups)
+        inverse = _group_mean(centred.square().sum(dim=1), points, groups).add_(eps).rsqrt_()
+        ctx.use, ctx.centred, ctx.inverse, ctx.scale, ctx.groups = use, centred, inverse, scale, groups
+        out = torch.addcmul(shift, centred, scale * inverse)
         return out.view(pictures, *size, channels).movedim(-1, 1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         use: NormWeights = ctx.use
-        unit, scale, groups = ctx.unit, ctx.scale, ctx.groups
-        pictures, points, channels = unit.shape
+        centred, inverse, scale, groups = ctx.centred, ctx.inverse, ctx.scale, ctx.groups
+        pictures, points, channels = centred.shape
         delta = gradient.movedim(1, -1).reshape(pictures, points, channels)
-        by_shift, by_scale = delta.sum(dim=1), (delta * unit).sum(dim=1)
+        by_shift = delta.sum(dim=1)
+        by_scale = (delta * centred).sum(dim=1).mul_(inverse.squeeze(1))
         own = (use.step.clients, use.step.slots, -1, channels)
         use.receive(by_scale.view(own).sum(dim=2), by_shift.view(own).sum(dim=2))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None, None
         flat = scale.squeeze(1)
-        inverse = ctx.inverse.view(pictures, groups)
-        share = -inverse / (points * channels // groups)
-
-        def spread(values: Tensor) -> Tensor:
-            """What a group has in common, for each of its channels."""
-            common: Tensor = values.view(pictures, groups, -1).sum(dim=2) * share
-            return torch.repeat_interleave(common, channels // groups, dim=1).unsqueeze(1)
-
-        slope = (flat.view(pictures, groups, -1) * inverse.unsqueeze(-1)).view(pictures, 1, channels)
-        back = torch.addcmul(spread(flat * by_shift), unit, spread(flat * by_scale)).addcmul_(delta, slope)
+        level = _group_mean(flat * by_shift, points, groups).mul_(-inverse)
+        tilt = _group_mean(flat * by_scale, points, groups).mul_(-inverse * inverse)
+        back = torch.addcmul(level, centred, tilt).addcmul_(delta, scale * inverse)
         return back.view(gradient.movedim(1, -1).shape).movedim(-1, 1), None, None, None, None
+
+
+def _group_mean(sums: Tensor, points: int, groups: int) -> Tensor:
+    """From each channel's sum over its points `[S, C]` the mean of its group, for every channel `[S, 1, C]`."""
+    pictures, channels = sums.shape
+    members = channels // groups
+    means = sums.view(pictures, groups, members).sum(dim=2) / (points * members)
+    return torch.repeat_interleave(means, members, dim=1).unsqueeze(1)
 
 
 class _Layer(torch.autograd.Function):
