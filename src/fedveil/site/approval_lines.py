@@ -43,7 +43,8 @@ def examined_lines(examined: Examined) -> list[str]:
     adversary = policy.view.adversary
     unit = "one record here" if policy.unit is Unit.RECORD else "all records here together"
     lines = [*plan_lines(plan), ""]
-    lines += table_lines("what it costs this site, counting on nobody else", examined.table.guarantees)
+    lines += ["what it costs this site, counting on nobody else:"]
+    lines += table_lines("costs", examined.table.guarantees)
     lines += ["", f"your policy speaks of {policy.cell}: {unit}. {adversary.who} {adversary.sees}."]
     lines += [
         f"  this plan: ε = {epsilon_text(examined.price)} of at most {policy.plan.epsilon:g}"
