@@ -77,7 +77,7 @@ def test_the_journey_from_tables_to_a_model(folder: Path, in_process: None) -> N
     assert shown.exit_code == 0, shown.output
     for part in (
         "sites: north (60 records), south (60 records)",
-        "what it costs this site, counting on nobody else at δ = 0.001",
+        "what it costs this site, counting on nobody else: costs at δ = 0.001",
         "record × server",
         "The server and its operator see each client's update as it arrives",
         "of at most 1 (δ = 0.001)",
