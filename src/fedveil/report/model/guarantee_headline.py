@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from fedveil.core.guarantee import CaveatKind, Guarantee, Relation
-from fedveil.core.types import Unit, View
+from fedveil.core.types import View
 from fedveil.report.model.number_texts import delta_text, epsilon_text
 
 AGAINST = {
@@ -20,9 +20,6 @@ AGAINST = {
 
 _SPOKEN_OF = (View.SERVER, View.RELEASED, View.PEER, View.CLIENT, View.ON_DEVICE)
 """The strongest adversary outside the devices comes first."""
-
-_UNITS = (Unit.CLIENT, Unit.RECORD)
-"""A method that hides all that a client holds is known for that; others have no finite ε for it."""
 
 _NOT_PRIVATE = {
     CaveatKind.SEEDED: "seeded",
@@ -47,9 +44,15 @@ def headline(guarantees: Sequence[Guarantee]) -> str:
 
 
 def spoken_of(guarantees: Sequence[Guarantee]) -> Guarantee | None:
-    """The cell of the headline: the strongest adversary first, and all of a client before one record; None for none."""
-    cells = {(cell.unit, cell.view): cell for cell in guarantees if cell.finite}
-    return next((cells[unit, view] for view in _SPOKEN_OF for unit in _UNITS if (unit, view) in cells), None)
+    """The cell of the headline: against the strongest adversary, the unit with the smaller ε; None where all are ∞.
+
+    Noise on single records hides all of a client only as a group, at a larger ε; noise on clients the other way round.
+    """
+    for view in _SPOKEN_OF:
+        cells = [cell for cell in guarantees if cell.view is view and cell.finite]
+        if cells:
+            return min(cells, key=lambda cell: cell.epsilon)
+    return None
 
 
 def _mark(guarantees: Sequence[Guarantee]) -> str:
