@@ -35,7 +35,7 @@ def shape_of(
     padding: tuple[int, int],
     *,
     planar: bool = False,
-    patched: bool = False,
+    brief: bool = False,
     relu: bool = True,
     bias: bool = True,
 ) -> ConvolutionShape:
@@ -43,7 +43,7 @@ def shape_of(
     weights, before = channels * filters * math.prod(kernel), 5
     where = before + weights if bias else -1
     total = before + weights + filters * bias + 3
-    flags = (planar, patched, relu)
+    flags = (planar, brief, relu)
     sizes = (*size, *kernel, *stride, *padding, *out)
     return ConvolutionShape(CLIENTS, SLOTS, total, before, where, channels, filters, *sizes, *flags)
 
@@ -88,17 +88,17 @@ def close(mine: Tensor, expected: Tensor) -> None:
 
 
 @pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
-@pytest.mark.parametrize(("planar", "patched"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(("planar", "brief"), [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 def test_a_convolution_forwards_and_backwards(
     sizes: tuple[int, int, tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]],
     planar: bool,
-    patched: bool,
+    brief: bool,
     relu: bool,
     lanes: int,
 ) -> None:
-    shape = shape_of(*sizes, planar=planar, patched=patched, relu=relu)
+    shape = shape_of(*sizes, planar=planar, brief=brief, relu=relu)
     example = Example(shape, lanes)
     by_inputs = torch.full((CLIENTS, SLOTS, shape.height, shape.width, shape.channels), 7.0)
     shape.reverse(example.parameters, example.outputs, example.delta, by_inputs, lanes)

@@ -6,9 +6,8 @@
  * beside it: a product and an addition are fused where `fmadd` is written, and nowhere else.
  *
  * A convolution's image is channels last. A filter's weights are taken in the order (row, column, channel), so one
- * kernel row meets a stretch of `run` numbers of the image that lie side by side. Where such stretches are short the
- * image is unrolled into patches first: then all weights of a filter meet one stretch. A dense layer is a convolution
- * of one image whose pixels are the client's examples.
+ * kernel row meets a stretch of `run` numbers of the image that lie side by side. A dense layer is a convolution of one
+ * image whose pixels are the client's examples.
  */
 #ifndef LANES
 #define PY_SSIZE_T_CLEAN
@@ -24,13 +23,13 @@ enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128 }; /* vectors of a stretch at a t
 typedef struct {
     int32_t clients, slots, size, weight, bias; /* parameters [clients, size], a layer's at these places; no bias: -1 */
     int32_t channels, filters, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
-    int32_t planar, patched, relu; /* the inputs are [C, H, W]; unroll them into patches; outputs are cut off at 0 */
+    int32_t planar, brief, relu; /* the inputs are [C, H, W]; kernel rows are short; outputs are cut off at 0 */
 } Shape;
 
 /* How an arranged image is walked through. Pixel p begins at `at[p]`; its kernel rows lie `line` floats apart. A kernel
  * row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is stored, is its tap `order[u]`. */
 typedef struct {
-    int pixels, taps, rows, run, line, pitch, border, size, blocks, vectors, span, wide, *from, *at, *order;
+    int pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *order;
 } Walk;
 
 static char *scratch; /* memory of the call that runs: calls hold the interpreter's lock */
@@ -47,50 +46,40 @@ static int up(int count, int to) { return (count + to - 1) / to * to; }
 static Walk walk_of(const Shape *s, int lanes)
 {
     Walk w = {.pixels = s->out_h * s->out_w, .taps = s->channels * s->kernel_h * s->kernel_w};
-    w.rows = s->patched ? 1 : s->kernel_h, w.run = s->patched ? w.taps : s->kernel_w * s->channels;
-    w.line = (s->width + 2 * s->pad_w) * s->channels, w.pitch = up(w.run, MOST_LANES);
-    w.border = (s->height + 2 * s->pad_h) * w.line + SPARE;
-    w.size = up(s->patched ? w.pixels * w.pitch + SPARE : w.border, MOST_LANES), w.wide = up(s->filters, lanes);
+    w.rows = s->kernel_h, w.run = s->kernel_w * s->channels, w.line = (s->width + 2 * s->pad_w) * s->channels;
+    w.size = up((s->height + 2 * s->pad_h) * w.line + SPARE, MOST_LANES), w.wide = up(s->filters, lanes);
     int all = up(w.run, lanes) / lanes, area = s->kernel_h * s->kernel_w;
     w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
-    w.from = take(w.pixels), w.at = take(w.pixels), w.order = take(w.taps);
-    for (int p = 0; p < w.pixels; p++) {
-        w.from[p] = p / s->out_w * s->stride_h * w.line + p % s->out_w * s->stride_w * s->channels;
-        w.at[p] = s->patched ? p * w.pitch : w.from[p];
-    }
+    w.at = take(w.pixels), w.order = take(w.taps);
+    for (int p = 0; p < w.pixels; p++)
+        w.at[p] = p / s->out_w * s->stride_h * w.line + p % s->out_w * s->stride_w * s->channels;
     for (int u = 0; u < w.taps; u++)
         w.order[u] = u % area * s->channels + u / area;
     return w;
 }
 
-/* One example with its border, in `image`, by way of `border` where it is unrolled; both were zeros at first. */
-static void arrange(const Shape *s, const Walk *w, const float *input, float *border, float *image)
+/* One example inside its border, which was zeros at first. */
+static void arrange(const Shape *s, const Walk *w, const float *input, float *image)
 {
-    float *to = s->patched ? border : image;
-    int width = s->width * s->channels, plane = s->height * s->width, stretch = s->kernel_w * s->channels;
+    int width = s->width * s->channels, plane = s->height * s->width;
     for (int i = 0; i < s->height; i++) {
-        float *row = to + (i + s->pad_h) * w->line + s->pad_w * s->channels;
+        float *row = image + (i + s->pad_h) * w->line + s->pad_w * s->channels;
         if (!s->planar)
             memcpy(row, input + i * width, width * sizeof *row);
         for (int c = 0; s->planar && c < s->channels; c++)
             for (int j = 0; j < s->width; j++)
                 row[j * s->channels + c] = input[c * plane + i * s->width + j];
     }
-    for (int p = 0; s->patched && p < w->pixels; p++) {
-        float *patch = image + p * w->pitch;
-        const float *row = border + w->from[p];
-        for (int k = 0; k < s->kernel_h; k++, patch += stretch, row += w->line)
-            for (int r = 0; r < stretch; r += 8) /* eight at a time: what is too much is overwritten, or never read */
-                memcpy(patch + r, row + r, 32);
-    }
 }
 
-/* A gradient as kernels make it, biases last, to its places among the parameters. */
+/* A gradient as kernels make it, biases last, to its places among the parameters. Where kernel rows are short it is
+ * [taps, filters], else [filters, taps]. */
 static void deposit(const Shape *s, const Walk *w, const float *grid, float *parameters)
 {
+    int by_filter = s->brief ? 1 : w->taps, by_tap = s->brief ? s->filters : 1;
     for (int o = 0; o < s->filters; o++)
         for (int u = 0; u < w->taps; u++)
-            parameters[s->weight + o * w->taps + u] = grid[o * w->taps + w->order[u]];
+            parameters[s->weight + o * w->taps + u] = grid[o * by_filter + w->order[u] * by_tap];
     if (s->bias >= 0)
         memcpy(parameters + s->bias, grid + s->filters * w->taps, s->filters * sizeof *grid);
 }
@@ -120,6 +109,7 @@ typedef void Kernel(const Shape *s, float *const *buffers);
 #define WIDTH 512
 #define LANES 16
 #define TILE 8 /* pixels side by side */
+#define SHARE 5 /* a fifth of the sums that stay in registers */
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma")
 #define mask_512(n) ((__mmask16)((1u << (n)) - 1))
@@ -135,10 +125,12 @@ INLINE float total_512(__m512 v) { return _mm512_reduce_add_ps(v); }
 #undef WIDTH
 #undef LANES
 #undef TILE
+#undef SHARE
 
 #define WIDTH 256
 #define LANES 8
 #define TILE 6
+#define SHARE 2
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -240,14 +232,14 @@ static void NAME(convolve)(const Shape *s, float *const *b)
     Walk w = walk_of(s, LANES);
     const float *input = b[1];
     float *out = b[2], *matrix = take((size_t)w.taps * w.wide), *start = take(w.wide);
-    float *border = take(w.border), *image = take(w.size);
+    float *image = take(w.size);
     for (int client = 0; client < s->clients; client++) {
         const float *own = b[0] + (ptrdiff_t)client * s->size;
         pack(s, &w, own + s->weight, matrix);
         if (s->bias >= 0)
             memcpy(start, own + s->bias, s->filters * sizeof *start);
         for (int slot = 0; slot < s->slots; slot++) {
-            arrange(s, &w, input, border, image);
+            arrange(s, &w, input, image);
             for (int f = 0; f < w.wide; f += 2 * LANES)
                 for (int p = 0; p < w.pixels; p += TILE)
                     switch (w.wide - f > LANES ? 2 : 1) {
@@ -285,10 +277,8 @@ INLINE void NAME(scatter)(const int n, const Shape *s, const Walk *w, const int 
 }
 
 /* The derivative by the inputs, from that by the outputs. */
-static void NAME(reverse)(const Shape *given, float *const *b)
+static void NAME(reverse)(const Shape *s, float *const *b)
 {
-    Shape shape = *given, *s = &shape;
-    s->patched = 0;
     Walk w = walk_of(s, LANES);
     int *count = take(w.pixels), *which = take((size_t)w.pixels * s->filters), piece = s->filters * w.span;
     float *value = take((size_t)w.pixels * s->filters), *matrix = take((size_t)w.rows * w.blocks * piece);
@@ -343,6 +333,32 @@ INLINE void NAME(gather)(const int n, const int *place, const float *delta, int 
     }
 }
 
+/* The gradients of up to LANES filters by n taps of each of `rows` kernel rows, of which `left_rows` are there. At every
+ * pixel all of them meet, zeros too: where rows are short that is faster than lists. */
+INLINE void NAME(spread)(const int rows, const int n, const Shape *s, const Walk *w, const int *at, int pixels,
+                         const float *image, const float *delta, const float *output, float *grid, int left_rows,
+                         int left_taps, int left)
+{
+    vec sum[5 * SHARE];
+    int line[rows];
+#pragma GCC unroll 25 /* else so many sums would live in memory */
+    for (int t = 0; t < rows * n; t++)
+        sum[t] = MM(setzero)();
+    for (int row = 0; row < rows; row++)
+        line[row] = LEAST(row, left_rows - 1) * w->line;
+    for (int p = 0; p < pixels; p++, delta += s->filters, output += s->filters) {
+        vec part = NAME(live)(s, delta, output, left);
+        const float *x = image + at[p];
+#pragma GCC unroll 25
+        for (int t = 0; t < rows * n; t++)
+            sum[t] = MM(fmadd)(MM(set1)(x[line[t / n] + t % n]), part, sum[t]);
+    }
+#pragma GCC unroll 25
+    for (int t = 0; t < rows * n; t++)
+        if (t / n < left_rows && t % n < left_taps)
+            NAME(store)(grid + (t / n * w->run + t % n) * s->filters, sum[t], left);
+}
+
 /* Gradients by weights and biases: of each example, with its norm, or without norms the sums over a client's examples, in
  * their places among the parameters. */
 static void NAME(gradients)(const Shape *s, float *const *b)
@@ -351,7 +367,7 @@ static void NAME(gradients)(const Shape *s, float *const *b)
     int single = b[3] != NULL, together = single ? 1 : s->slots, pixels = together * w.pixels;
     int *many = take(s->filters), *place = take((size_t)pixels * s->filters), *at = take(pixels);
     int inputs = s->channels * s->height * s->width, length = s->filters * (w.taps + (s->bias >= 0));
-    float *value = take((size_t)pixels * w.wide), *border = take(w.border), *images = take((size_t)together * w.size);
+    float *value = take((size_t)pixels * w.wide), *images = take((size_t)together * w.size);
     float *biases = take(s->filters), *grid = take((size_t)s->filters * (w.taps + 1) + SPARE);
     const float *input = b[0];
     for (int p = 0; p < pixels; p++)
@@ -360,7 +376,7 @@ static void NAME(gradients)(const Shape *s, float *const *b)
         const float *output = b[1] + (ptrdiff_t)group * pixels * s->filters, *delta = b[2] + (output - b[1]);
         vec nothing = MM(setzero)(); /* 0·x: where an input is no finite number, no gradient is, even if delta is 0 */
         for (int member = 0; member < together; member++, input += inputs) {
-            arrange(s, &w, input, border, images + (size_t)member * w.size);
+            arrange(s, &w, input, images + (size_t)member * w.size);
             for (int i = 0; i < inputs; i += LANES)
                 nothing = MM(fmadd)(MM(setzero)(), NAME(load)(input + i, LEAST(inputs - i, LANES)), nothing);
         }
@@ -371,14 +387,25 @@ static void NAME(gradients)(const Shape *s, float *const *b)
             for (int p = 0; p < pixels; p++) {
                 vec part = NAME(live)(s, delta + p * s->filters + f, output + p * s->filters + f, left);
                 bias = MM(add)(bias, part);
-                for (unsigned bits = NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1) {
+                for (unsigned bits = s->brief ? 0 : NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1) {
                     int o = f + __builtin_ctz(bits), next = o * pixels + many[o]++;
                     place[next] = at[p], value[next] = delta[p * s->filters + o];
                 }
             }
             NAME(store)(biases + f, bias, left);
+            for (int row = 0, rows = w.run > 5 ? 1 : SHARE; s->brief && row < w.rows; row += rows)
+                for (int t = 0, n; t < w.run; t += n) {
+                    const float *x = images + row * w.line + t, *d = delta + f, *out = output + f;
+                    float *to = grid + (row * w.run + t) * s->filters + f;
+                    int some = (LEAST(w.run - t, 5 * SHARE) + SHARE - 1) / SHARE;
+                    if (rows == 1)
+                        EACH(some, NAME(spread)(1, n * SHARE, s, &w, at, pixels, x, d, out, to, 1, w.run - t, left))
+                    else
+                        EACH(w.run, NAME(spread)(SHARE, n, s, &w, at, pixels, x, d, out, to, w.rows - row, n, left))
+                    n = rows == 1 ? some * SHARE : w.run;
+                }
         }
-        for (int o = 0; o < s->filters; o++)
+        for (int o = 0; !s->brief && o < s->filters; o++)
             for (int part = 0; part < w.rows * w.blocks; part++) {
                 const float *from = images + part / w.blocks * w.line + part % w.blocks * w.span;
                 float *to = grid + o * w.taps + part / w.blocks * w.run + part % w.blocks * w.span;

@@ -54,7 +54,7 @@ class ConvolutionShape:
     out_height: int
     out_width: int
     planar: bool
-    patched: bool
+    brief: bool  # kernel rows are short: gradients do not leave out zeros
     relu: bool  # outputs below zero are zero
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class ConvolutionShape:
         """Memory for whatever a kernel keeps while it runs, at most."""
         pixels, lines = self.out_height * self.out_width, self.height + 2 * self.padding_height
         wide, line = _up(self.filters), (self.width + 2 * self.padding_width) * self.channels
-        images = 2 * lines * line + pixels * _up(self.taps) + 4 * SPARE
+        images = lines * line + 2 * SPARE
         matrix = (wide + 1) * (self.taps + self.kernel_height * SPARE)
         rest = 4 * (pixels + self.taps + wide) + 1024
         return np.empty(self.slots * (images + pixels * (1 + 2 * wide)) + matrix + rest, np.float32)
