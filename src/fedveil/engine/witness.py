@@ -103,7 +103,7 @@ class Witness:
 
     def before(self, sums: Tensor) -> Glimpse:
         """Look at sums `[K, P]` that are about to be noised. What is measured changes from step to step and round."""
-        points = sums[:, self._places]
+        points = sums.index_select(1, self._places)
         if not self.measures:
             return Glimpse(None, None, points)
         number = self._round * MEASURED_COORDINATES + self.steps // self._every * self._width
@@ -113,7 +113,7 @@ class Witness:
 
     def after(self, seen: Glimpse, sums: Tensor, grid: float | None = None) -> None:
         """Look at the same sums with their noise; `grid` is that of the noise, where it was not drawn on the sum."""
-        self.kept.append(sums[:, self._places])
+        self.kept.append(sums.index_select(1, self._places))
         self._unread.append(seen.points)
         self._grid = grid or self._grid
         if self._measured is None:

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128 }; /* vectors of a stretch at a time; floats behind an image */
+enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR_WEIGHTS = 3072 };
 
 /* Sizes of a call, as Python gives them. */
 typedef struct {
@@ -84,12 +84,17 @@ static void deposit(const Shape *s, const Walk *w, const float *grid, float *par
         memcpy(parameters + s->bias, grid + s->filters * w->taps, s->filters * sizeof *grid);
 }
 
-/* The weights of one client as [taps, filters]. Here, since vector code would gather them slowly. */
-static void pack(const Shape *s, const Walk *w, const float *weights, float *matrix)
+/* The weights of one client in blocks of `block` filters, each [taps, block] (the last may be narrower). Here, since
+ * vector code would gather them slowly. */
+static void pack(const Shape *s, const Walk *w, const float *weights, float *matrix, int block)
 {
-    for (int u = 0; u < w->taps; u++)
-        for (int o = 0; o < s->filters; o++)
-            matrix[w->order[u] * w->wide + o] = weights[o * w->taps + u];
+    for (int first = 0; first < s->filters; first += block, matrix += w->taps * block, weights += w->taps * block) {
+        int some = s->filters - first < block ? s->filters - first : block;
+        int wide = w->wide - first < block ? w->wide - first : block;
+        for (int u = 0; u < w->taps; u++)
+            for (int o = 0; o < some; o++)
+                matrix[w->order[u] * wide + o] = weights[o * w->taps + u];
+    }
 }
 
 typedef void Kernel(const Shape *s, float *const *buffers);
@@ -169,7 +174,8 @@ static int lanes_here(void) { return 0; }
 #endif
 
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect),
-                                     BOTH(dense),    BOTH(outer),   BOTH(pool),     BOTH(dense_back)};
+                                     BOTH(dense),    BOTH(outer),   BOTH(pool),     BOTH(dense_back),
+                                     BOTH(dense_norms)};
 
 /* run(kernel, lanes, shape i32[20], scratch, five addresses): whoever calls has checked that they fit together. */
 static PyObject *py_run(PyObject *self, PyObject *arguments)
@@ -183,7 +189,7 @@ static PyObject *py_run(PyObject *self, PyObject *arguments)
     int fits = shape.len == sizeof(Shape) && kernel >= 0 && kernel < known && lanes >= 8 && lanes <= lanes_here();
     for (int i = 0; i < 5; i++)
         buffers[i] = (float *)(uintptr_t)at[i];
-    scratch = room.buf;
+    scratch = (char *)(((uintptr_t)room.buf + 63) / 64 * 64);
     if (fits)
         kernels[kernel][lanes == 8](shape.buf, buffers);
     PyBuffer_Release(&shape), PyBuffer_Release(&room);
@@ -198,19 +204,21 @@ PyMODINIT_FUNC PyInit_layer_kernels(void) { return PyModule_Create(&module); }
 #else
 #define vec PASTE(__m, WIDTH, )
 
-/* TILE pixels by n vectors of filters; pixels past the last one repeat it. */
-INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, const float *image, const float *matrix,
-                       const float *start, float *out, int left)
+/* What `rows` kernel rows add to TILE pixels by n vectors of filters; pixels past the last one repeat it. */
+INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, int row, int rows, const float *image,
+                       const float *matrix, const float *start, float *out, int left)
 {
     const float *x[TILE];
     vec sum[TILE][2];
     for (int p = 0; p < TILE; p++) {
-        x[p] = image + w->at[LEAST(first + p, w->pixels - 1)];
+        int pixel = LEAST(first + p, w->pixels - 1);
+        x[p] = image + w->at[pixel] + row * w->line;
         for (int v = 0; v < n; v++)
-            sum[p][v] = MM(loadu)(start + v * LANES);
+            sum[p][v] = row ? NAME(load)(out + pixel * s->filters + v * LANES, LEAST(left - v * LANES, LANES))
+                            : MM(loadu)(start + v * LANES);
     }
-    for (int row = 0; row < w->rows; row++) {
-        for (int r = 0; r < w->run; r++, matrix += w->wide) {
+    for (int last = row + rows; row < last; row++) {
+        for (int r = 0; r < w->run; r++, matrix += n * LANES) {
             vec weights[2];
             for (int v = 0; v < n; v++)
                 weights[v] = MM(loadu)(matrix + v * LANES);
@@ -224,27 +232,33 @@ INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, co
     for (int p = 0; p < TILE; p++)
         for (int v = 0; v < n; v++) /* of zero and what is not a number, max gives its second operand */
             NAME(store)(out + LEAST(first + p, w->pixels - 1) * s->filters + v * LANES,
-                        s->relu ? MM(max)(MM(setzero)(), sum[p][v]) : sum[p][v], LEAST(left - v * LANES, LANES));
+                        s->relu && row == w->rows ? MM(max)(MM(setzero)(), sum[p][v]) : sum[p][v],
+                        LEAST(left - v * LANES, LANES));
 }
 
+/* Outputs, as many kernel rows at a time as a core's nearest cache holds the weights of. */
 static void NAME(convolve)(const Shape *s, float *const *b)
 {
     Walk w = walk_of(s, LANES);
+    int most = w.run * 2 < NEAR_WEIGHTS / LANES ? NEAR_WEIGHTS / LANES / w.run : 1;
     const float *input = b[1];
     float *out = b[2], *matrix = take((size_t)w.taps * w.wide), *start = take(w.wide);
     float *image = take(w.size);
     for (int client = 0; client < s->clients; client++) {
         const float *own = b[0] + (ptrdiff_t)client * s->size;
-        pack(s, &w, own + s->weight, matrix);
+        pack(s, &w, own + s->weight, matrix, 2 * LANES);
         if (s->bias >= 0)
             memcpy(start, own + s->bias, s->filters * sizeof *start);
         for (int slot = 0; slot < s->slots; slot++) {
             arrange(s, &w, input, image);
             for (int f = 0; f < w.wide; f += 2 * LANES)
-                for (int p = 0; p < w.pixels; p += TILE)
-                    switch (w.wide - f > LANES ? 2 : 1) {
-                        CASE(1, NAME(tile)(n, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f))
-                        CASE(2, NAME(tile)(n, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f))
+                for (int row = 0, n = w.wide - f > LANES ? 2 : 1; row < w.rows; row += most)
+                    for (int p = 0, rows = LEAST(most, w.rows - row); p < w.pixels; p += TILE) {
+                        const float *part = matrix + (size_t)f * w.taps + row * w.run * n * LANES;
+                        switch (n) {
+                            CASE(1, NAME(tile)(n, s, &w, p, row, rows, image, part, start + f, out + f, s->filters - f))
+                            CASE(2, NAME(tile)(n, s, &w, p, row, rows, image, part, start + f, out + f, s->filters - f))
+                        }
                     }
             input += s->channels * s->height * s->width, out += w.pixels * s->filters;
         }
@@ -565,6 +579,27 @@ static void NAME(outer)(const Shape *s, float *const *b)
             const float *deltas = b[1] + (ptrdiff_t)client * s->slots * s->filters;
             EACH(LEAST(s->filters - o, 4), NAME(products)(s, inputs, deltas, b[2] + (ptrdiff_t)client * s->size, o, n))
         }
+}
+
+/* The norms of the examples' gradients by weights and biases of a dense layer: products of two lengths, whose squares are
+ * added in double precision, where those of tiny numbers do not vanish. */
+static void NAME(dense_norms)(const Shape *s, float *const *b)
+{
+    for (int e = 0; e < s->clients * s->slots; e++) {
+        double product = 1;
+        for (int side = 0; side < 2; side++) {
+            int size = side ? s->filters : s->channels;
+            const float *from = b[side] + (ptrdiff_t)e * size;
+            double sum[8] = {side == 0 && s->bias >= 0};
+            for (int i = 0; i < size / 8 * 8; i += 8)
+                for (int lane = 0; lane < 8; lane++)
+                    sum[lane] += (double)from[i + lane] * from[i + lane];
+            for (int i = size / 8 * 8; i < size; i++)
+                sum[0] += (double)from[i] * from[i];
+            product *= ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
+        }
+        b[2][e] = (float)sqrt(product);
+    }
 }
 
 /* The largest of each window and its place in it; what is not a number counts as largest. With deltas the way back. */

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedveil.core.norms import lengths
 from fedveil.engine.fused.stages import Layer
-from fedveil.engine.fused.workspace import Shelf
+from fedveil.engine.fused.workspace import Shelf, missing
 from fedveil.native.small_layers import ConvolutionShape
 
 VANISHING = 1e-15
@@ -64,6 +64,12 @@ class Dense(Layer):
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shelf.kept["delta"] = delta
         inputs = shelf.kept["inputs"]
+        if self._direct(shelf):
+            norms = shelf.buffer("norms", shelf.slots)
+            shelf.kept["delta"] = delta = delta.contiguous()
+            shape: ConvolutionShape = shelf.once("shape", missing)
+            shape.dense_norms(inputs, delta, norms, self.lanes)
+            return norms
         sizes, errors = lengths(inputs), lengths(delta)
         if bool((torch.minimum(sizes, errors) < VANISHING).any()):
             sizes, errors = _bound(inputs, sizes), _bound(delta, errors)
