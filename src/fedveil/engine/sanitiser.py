@@ -81,7 +81,7 @@ class Sanitiser:
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place; where its integers are kept, in double precision."""
         sums = sums.double() if self._keeps_cells else sums
-        if self._witness.measures:
+        if self._witness.measures_lengths:
             most = self._slots * self._declared.sensitivity
             self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= most * (1 + 1e-3)).all())
         self._bounded &= self._declared.row_std == 0  # else the rows would have to carry their own

@@ -82,8 +82,9 @@ class Dense(Layer):
         torch.mul(shelf.kept["delta"], factors.unsqueeze(-1), out=scaled)
         self._sum(scaled, total, shelf)
 
-    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
+    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> Tensor | None:
         self._sum(delta, total, shelf)
+        return self.measure(delta, shelf).sum(dim=-1) if self._direct(shelf) else None
 
     def _sum(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
         if self._direct(shelf):

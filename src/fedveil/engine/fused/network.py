@@ -100,17 +100,20 @@ class Fused:
         delta: Tensor,
         total: Tensor,
     ) -> Sums:
-        """The sum without clipping. Per client, its own norm tells whether anything in it was not finite."""
+        """The sum without clipping. Per client, bounds of its parts tell whether anything in it was not finite."""
         delta.mul_(batch.weights.unsqueeze(-1))
+        sizes = losses.sum(dim=-1)
         for index in range(len(self._stages) - 1, self._first_layer - 1, -1):
             stage, shelf = self._stages[index], shelves[index]
             if isinstance(stage, Layer):
-                stage.accumulate(delta, total, shelf)
+                bounds = stage.accumulate(delta, total, shelf)
+                if bounds is None:
+                    bounds = torch.linalg.vector_norm(total[:, self.layout.group_slices[stage.group]], dim=-1)
+                sizes += bounds
             if index > self._first_layer:
                 delta = stage.backward(delta, parameters, shelf)
         summed = torch.where(batch.weights > 0, losses, 0.0).sum(dim=-1)
         rejected = torch.zeros_like(summed, dtype=torch.int64)
-        sizes = torch.linalg.vector_norm(total, dim=-1) + losses.sum(dim=-1)
         doubtful = _clients_with_any(~torch.isfinite(sizes).unsqueeze(-1))
         if doubtful is not None:
             some = _pick(batch, doubtful)
