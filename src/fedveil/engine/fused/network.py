@@ -15,7 +15,7 @@ from fedveil.engine.fused.stages import Layer, Stage
 from fedveil.engine.fused.workspace import Shelf, Workspace
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 
-_WORKING_SET = 20 << 20
+_WORKING_SET = 60 << 20
 _MOST_CLIENTS = 64
 
 
@@ -56,7 +56,7 @@ class Fused:
         """How many clients to compute at once, from the memory one client's step touches.
 
         The fixed cost of a call (some hundred operations, whatever their size) is worth spreading over more
-        clients than fit into a core's own cache; beyond some twenty megabytes it no longer is (measured). Where sums
+        clients than fit into a core's own cache; beyond some sixty megabytes it no longer is (measured). Where sums
         are `noised` a call has twice the operations, and drawing takes longer than fetching what it is added to: there
         the parameters count once, not three times.
         """
