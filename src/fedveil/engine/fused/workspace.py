@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -51,7 +51,7 @@ class Shelf:
         return self.buffer(name, (size // LANES + 1) * LANES)[:, :size]
 
 
-def missing(shelf: Shelf) -> NoReturn:
+def missing(shelf: Shelf) -> Any:
     """For `Shelf.once`, where the forward pass has prepared what is asked for."""
     raise AssertionError("backward before forward")
 
