@@ -19,6 +19,9 @@ home_option = click.option(
 )
 
 
+PORTS = click.IntRange(1, 65535)
+
+
 @click.group("federation")
 def federation_group() -> None:
     """Train over sites that keep their records: make a plan, run it, see how it stands."""
@@ -28,16 +31,19 @@ def federation_group() -> None:
 @click.argument("settings", metavar="PLAN.toml", type=click.Path(path_type=Path))
 @home_option
 @click.option("--host", default="localhost", show_default=True, help="The name by which sites reach this machine.")
-@click.option("--port", type=int, default=8002, show_default=True, help="The port at which it listens.")
+@click.option("--port", type=PORTS, default=8002, show_default=True, help="The port at which it listens.")
 def federation_init_command(settings: Path, home: Path, host: str, port: int) -> None:
     """Make a plan from a spec, the registrations of sites, a schema and public records to measure on."""
+    from fedveil.core.atomic import whole_folder
     from fedveil.federation.connecting import invite
     from fedveil.federation.planning import make_federation_plan, registration_files
     from fedveil.site.approval_lines import plan_lines
 
-    made = make_federation_plan(settings, home)
+    with whole_folder(home):
+        made = make_federation_plan(settings, home)
+        invitations = invite(made, registration_files(settings), host, port)
     echo_wrapped(plan_lines(made.plan))
-    for path in invite(made, registration_files(settings), host, port):
+    for path in invitations:
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
 
@@ -45,7 +51,7 @@ def federation_init_command(settings: Path, home: Path, host: str, port: int) ->
 @click.argument("registrations", metavar="[REGISTRATION.json]...", nargs=-1, type=click.Path(path_type=Path))
 @home_option
 @click.option("--host", help="Another name by which sites reach this machine; as before, if not given.")
-@click.option("--port", type=int, help="Another port; as before, if not given.")
+@click.option("--port", type=PORTS, help="Another port; as before, if not given.")
 def federation_invite_command(registrations: tuple[Path, ...], home: Path, host: str | None, port: int | None) -> None:
     """Invite to the same plan again: another address, a certificate that runs out, a new key of a connection."""
     from fedveil.federation.connecting import invite, invited_at
@@ -53,7 +59,9 @@ def federation_invite_command(registrations: tuple[Path, ...], home: Path, host:
 
     coordinator = CoordinatorHome(home)
     old_host, old_port = invited_at(coordinator)
-    for path in invite(coordinator, registrations, host or old_host, port or old_port):
+    with coordinator.held():
+        invitations = invite(coordinator, registrations, host or old_host, port or old_port)
+    for path in invitations:
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
 
@@ -76,6 +84,7 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
     coordinator = CoordinatorHome(home)
     names = frozenset(site.name for site in coordinator.plan.sites)
     with (
+        coordinator.held(),
         ConsoleReporter(Console(stderr=True)) as reporter,
         opened_transport(kit or coordinator.kit, names, coordinator.plan.deadline, reporter.note) as transport,
     ):

@@ -72,8 +72,7 @@ def site_init_command(
             "lifetime_epsilon": lifetime_epsilon, "lifetime_delta": ever, "rehearsal": rehearsal,
         }
     )  # fmt: skip
-    made = make_site(home, name=name, data=data, schema=schema, policy=policy, validation=validation)
-    add_request(made)
+    made = make_site(home, name=name, data=data, schema=schema, policy=policy, validation=validation, last=add_request)
     click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
     click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")
 
