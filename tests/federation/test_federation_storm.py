@@ -106,7 +106,7 @@ STORMS: dict[str, tuple[dict[str, Any], SitePolicy]] = {
         policy(1e3, 1e3, view=View.RELEASED),
     ),
 }
-AT_EACH_SITE, OF_COORDINATOR = 8, 6
+AT_EACH_SITE, OF_COORDINATOR = 8, 4
 assert len(STORMS) * (len(SIZES) * AT_EACH_SITE + OF_COORDINATOR) >= 200
 
 
@@ -119,10 +119,11 @@ def test_kills_of_real_processes_release_nothing_twice_or_unpaid(tmp_path: Path,
     scene = connected_scene(tmp_path, whole, sizes=SIZES, deadline=600.0, held_out=40, allowed=allowed)
     deaths = trained(scene, AT_EACH_SITE, OF_COORDINATOR, 400)
     # Each party dies as often as it may, unless the training ends before: chance decides.
-    assert len(deaths) >= 50, Counter(deaths)
+    assert len(deaths) >= 48, Counter(deaths)
     counted, due = "evaluation" in settings, list(range(EVERY, ROUNDS + 1, EVERY))
     steps = {death.split()[1] for death in deaths}
-    assert steps - {"counted"} == {*map(str, AnswerStep), "heard"}  # at each step of a site's order, and in mid-round
+    assert {*map(str, AnswerStep)} <= steps  # at each step of a site's order
+    assert steps & {"heard", "counted"}  # and of the coordinator in mid-round
     assert released_wrongly(scene) == []
     for home in scene.sites.values():
         paid = paid_by(home)

@@ -121,7 +121,7 @@ def party(role: str, home: Path, left: int, forgetful: bool) -> None:
 
     threading.Thread(target=follow, daemon=True).start()
     if role == "coordinator":
-        be_coordinator(home, Strikes(home, left, chance=0.2))
+        be_coordinator(home, Strikes(home, left, chance=0.1))
     else:
         be_site(home, Strikes(home, left, chance=0.25), forgetful)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -76,18 +77,21 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
     from fedveil.federation.coordinating import run_federation
     from fedveil.federation.coordinator_home import Contact, CoordinatorHome
     from fedveil.report.terminal.run_progress import ConsoleReporter
+    from fedveil.runtimes.in_process import InProcess
+    from fedveil.runtimes.transport import Transport
 
     def heard(contact: Contact) -> None:
         if contact.problem and contact.round is not None:  # who does not join is told by the run itself
             click.echo(f"{contact.site}, round {contact.round + 1}: {contact.problem}: {contact.text}", err=True)
 
     coordinator = CoordinatorHome(home)
-    names = frozenset(site.name for site in coordinator.plan.sites)
-    with (
-        coordinator.held(),
-        ConsoleReporter(Console(stderr=True)) as reporter,
-        opened_transport(kit or coordinator.kit, names, coordinator.plan.deadline, reporter.note) as transport,
-    ):
+    plan = coordinator.plan
+    names = frozenset(site.name for site in plan.sites)
+    with coordinator.held(), ConsoleReporter(Console(stderr=True)) as reporter, ExitStack() as stack:
+        transport: Transport = InProcess({})  # a training that has ended asks nobody
+        if not coordinator.run.result.exists():
+            opened = opened_transport(kit or coordinator.kit, names, plan.deadline, reporter.note)
+            transport = stack.enter_context(opened)
         result = run_federation(coordinator, transport, reporter=reporter, heard=heard)
     print_result(result, as_json)
     if not as_json:

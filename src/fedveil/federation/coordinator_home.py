@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -120,9 +121,13 @@ class CoordinatorHome:
 
     def note_contact(self, contact: Contact) -> None:
         """For people. It is not synced: a thousand sites answer in a round, and nothing rests on these lines."""
-        line = json.dumps(vars(contact)) + "\n"
-        with disk_errors(self.contacts_file), open(self.contacts_file, "a", opener=private_opener) as file:
-            file.write(line)
+        line = (json.dumps(vars(contact)) + "\n").encode()
+        with disk_errors(self.contacts_file):
+            file = private_opener(str(self.contacts_file), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            try:
+                os.write(file, line)  # in one piece, so that who reads meanwhile sees whole lines
+            finally:
+                os.close(file)
 
     def contacts(self) -> list[Contact]:
         """All that was noted, in its order; a line that was cut off is left out."""

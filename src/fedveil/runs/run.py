@@ -167,7 +167,8 @@ def _train(
             ledger.begin(pins_of(files, prepared.context, prepared.dataset))
             return _train_rounds(prepared, files, ledger, runtime, reporter, on_round, admission, at_sites)
     except KeyboardInterrupt:
-        again = "fedveil federation run" if at_sites else _resume_words(prepared.spec, files)
+        home = ["fedveil", "federation", "run", "--home", str(files.directory.parent)]
+        again = shlex.join(home) if at_sites else _resume_words(prepared.spec, files)
         reporter.note(f"what was published is safe; go on with: {again}")
         raise
 
