@@ -17,15 +17,8 @@ from fedveil.attacks.inversion.reconstruction_pictures import Film
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.digested_tensors import digested, read_digested
 from fedveil.core.errors import FedveilError
+from fedveil.core.progress import Progress, nobody_watches
 from fedveil.report.model.number_texts import duration_text
-
-Progress = Callable[[str, float], None]
-"""Told what is being done, and which share of it."""
-
-
-def nobody_watches(title: str, share: float) -> None:
-    """The progress that nobody is told of."""
-
 
 EVERY_SECONDS = 10.0
 """At most one line of progress is printed in this time."""
