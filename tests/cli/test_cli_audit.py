@@ -140,7 +140,7 @@ def test_ctrl_c_ends_with_what_the_finished_canaries_show(call: Any, monkeypatch
     assert code == 130
     assert " of 80 canaries are finished, and what follows speaks of these" in err
     assert "of 80" not in out
-    assert any(line.startswith("The audit") or "inconclusive" in line for line in sentences(out)), out
+    assert sentences(out)[1].startswith("INCONCLUSIVE: ")
 
 
 MODEL = """
