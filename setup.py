@@ -35,5 +35,5 @@ setup(
             py_limited_api=True,
             optional=True,
         ),
-    ]
+    ],
 )

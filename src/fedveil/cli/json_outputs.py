@@ -484,7 +484,74 @@ class FederationDemoOutput(TypedDict):
     report: str
 
 
-OUTPUTS: dict[str, type] = {
+class PolicyOutput(TypedDict):
+    """What a site allows: one plan, and all plans together."""
+
+    unit: UnitName
+    view: ViewName
+    epsilon: float
+    delta: float
+    lifetime_epsilon: float
+    lifetime_delta: float
+    rehearsal: bool
+
+
+class SitePlanOutput(TypedDict):
+    """A plan at a site."""
+
+    hash: str
+    name: str
+    charged: int
+    answered: int
+    last_round: int | None
+    last_time: str | None
+    spent: Number
+    withdrawn: str | None
+
+
+class SiteStatusOutput(TypedDict):
+    """`site status`, and `status` of a site's directory: what was asked, paid and sent, and what is left."""
+
+    site: str
+    records: int
+    policy: PolicyOutput
+    spent: Number
+    left: Number
+    plans: list[SitePlanOutput]
+    ledger: str
+    last_problem: str
+
+
+class SiteContactOutput(TypedDict):
+    """A site as its coordinator knows it; `last_heard` in seconds."""
+
+    name: str
+    records: int
+    answers: int
+    missed: int
+    last_round: int | None
+    problem: str
+    text: str
+    spent: Number | None
+    last_heard: float | None
+
+
+class FederationStatusOutput(TypedDict):
+    """`federation status`, and `status` of a coordinator's directory."""
+
+    plan: str
+    hash: str
+    rounds: int
+    planned: int
+    finished: bool
+    running: bool
+    delta: float
+    figure: str
+    quality: float | None
+    sites: list[SiteContactOutput]
+
+
+OUTPUTS: dict[str, Any] = {
     "demo": DemoOutput,
     "run": RunOutput,
     "resume": RunOutput,
@@ -505,6 +572,10 @@ OUTPUTS: dict[str, type] = {
     "doctor": DoctorOutput,
     "data list": SetsOutput,
     "schema check": SchemaCheckOutput,
+    "site status": SiteStatusOutput,
+    "federation run": RunOutput,
+    "federation status": FederationStatusOutput,
     "federation demo": FederationDemoOutput,
+    "status": SiteStatusOutput | FederationStatusOutput,
 }
 """By the command's words."""

@@ -14,16 +14,24 @@ _PLAIN = {str: "string", bool: "boolean", int: "integer", float: "number", type(
 
 
 def schema_of(command: str, *, closed: bool = False) -> dict[str, Any]:
-    """The schema of one command's output. `closed` allows no field that is not declared; a later version may have some."""
-    made = _object(OUTPUTS[command], closed)
-    made["properties"] = {"version": {"const": JSON_VERSION}, **made["properties"]}
-    made["required"] = ["version", *made["required"]]
-    return {"$schema": DIALECT, "title": f"fedveil {command} --json", **made}
+    """The schema of one command's output. `closed` allows no undeclared field; a later version may have some."""
+    head = {"$schema": DIALECT, "title": f"fedveil {command} --json"}
+    kinds = typing.get_args(OUTPUTS[command])
+    if kinds:  # a command that prints one thing or another
+        return head | {"anyOf": [_versioned(kind, closed) for kind in kinds]}
+    return head | _versioned(OUTPUTS[command], closed)
 
 
 def all_schemas() -> dict[str, Any]:
     """Every command's, by its words."""
     return {command: schema_of(command) for command in OUTPUTS}
+
+
+def _versioned(output: type, closed: bool) -> dict[str, Any]:
+    made = _object(output, closed)
+    made["properties"] = {"version": {"const": JSON_VERSION}, **made["properties"]}
+    made["required"] = ["version", *made["required"]]
+    return made
 
 
 def _object(output: type, closed: bool) -> dict[str, Any]:
