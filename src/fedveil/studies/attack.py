@@ -115,7 +115,7 @@ def attack(
     view: str | View = View.ON_DEVICE,
     attack: str = STRONGEST,
     changes: Mapping[str, Any] | None = None,
-    victims: int = 100,
+    victims: int = 40,
     iterations: int = 300,
     seed: int = 0,
     seeds: int = 1,
