@@ -165,7 +165,7 @@ def attack(
                 successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
                 title = name if seeds == 1 else f"{name}-{repeat + 1}"
                 most = len(clients) * iterations * UPDATES
-                watching = AttackProgress(title, note, successes, film, place, progress, most)
+                watching = AttackProgress(title, note, successes, film, place, progress, most, victims)
                 tries.setdefault(name, []).append(
                     _attempt(composition, stolen, truth, iterations, draws, watching, cores)
                 )
