@@ -94,8 +94,8 @@ def page(first: list[Recorded], then: list[Recorded], slips: list[Recorded]) -> 
     yield f"| from a clone to the first result | {len(first)} | {to_result:.0f} |"
     yield f"| all of it | {len(first) + len(then)} | {total:.0f} |"
     yield ""
-    yield "Packages came from a mirror nearby; over a slow line the installation takes as long as half a gigabyte does. The"
-    yield "machine was doing other work at the same time."
+    yield "Packages came from a mirror nearby; over a slow line the installation takes as long as half a gigabyte does."
+    yield "The machine was doing other work at the same time."
     for title, some in (("From nothing", first), ("Going on", then), ("Five slips", slips)):
         yield from ("", f"## {title}")
         for one in some:
