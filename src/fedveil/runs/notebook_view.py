@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from fedveil.runs.result import Result
 
 
-LEFT = Markup("<style>.fedveil th, .fedveil td, .fedveil caption { text-align: left; padding: .1em .6em; }</style>")
+FLUSH_LEFT = Markup(
+    "<style>.fedveil th, .fedveil td, .fedveil caption { text-align: left; padding: .1em .6em; }</style>"
+)
 """Notebooks set tables flush right, and names are no numbers."""
 
 
@@ -31,7 +33,7 @@ def account_html(account: Account) -> Markup:
     table = account.spent or account.promised
     return tag(
         "div",
-        LEFT,
+        FLUSH_LEFT,
         paragraph(account.title),
         paragraph(tag("strong", headline(table.guarantees))),
         guarantees_html(table.guarantees),
@@ -43,7 +45,7 @@ def result_html(result: Result) -> Markup:
     """The whole."""
     return tag(
         "div",
-        LEFT,
+        FLUSH_LEFT,
         paragraph(result.quality),
         paragraph(tag("strong", headline(result.guarantees))),
         guarantees_html(result.guarantees),

@@ -42,7 +42,7 @@ CANARIES, FEWEST_CANARIES, MOST_LOCAL_STEPS = 1000, 100, 30_000
 """Canaries of an audit that does not say how many: the first number, or all clients where there are fewer; less, down
 to the second, where clients would make more local steps than the third, so that it ends while one watches."""
 
-PARTS, LEAST_PART = 8, 20
+AUDIT_PARTS, LEAST_PART = 8, 20
 """Groups of clients that train one after another, and how many of them there are in one at least."""
 
 AUDIT_ROUNDS = 2
@@ -195,7 +195,7 @@ def _parts(trial: Trial, only: Sequence[int] | None, independent: bool) -> list[
     if not independent:
         return None if only is None else [only]
     everyone = range(trial.prepared.sites.population.clients) if only is None else only
-    size = max(math.ceil(len(everyone) / PARTS), LEAST_PART)
+    size = max(math.ceil(len(everyone) / AUDIT_PARTS), LEAST_PART)
     return [everyone[first : first + size] for first in range(0, len(everyone), size)]
 
 
