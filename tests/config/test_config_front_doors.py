@@ -101,6 +101,10 @@ def test_rows_have_more_features_where_noise_and_memory_allow(
     facts = replace(TABLE, input_shape=(numbers,), records=(records,) * 4, budget=budget)
     table = as_settings(choices_for("private-records", facts, {}))
     assert table["model"].get("options", {}) == options
+    many = choices_for("private-records", replace(facts, outputs=2000), {})  # each with noise of its own
+    assert "options" not in as_settings(many)["model"]
+    number = choices_for("private-records", replace(facts, outputs=1), {})  # is predicted, and errors count
+    assert "options" not in as_settings(number)["model"]
 
 
 @pytest.mark.parametrize(("clients", "more"), [(100, False), (400, True)])

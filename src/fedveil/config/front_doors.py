@@ -44,8 +44,9 @@ FASTEST = 8.0
 OTHER_CLIP, OTHER_FASTEST = 0.3, 1.0
 """For a network that the user names, of whose features nothing is known, and for squared errors, which curve more."""
 LITTLE_NOISE = 0.1
-"""From which length of a round's way on (for a noise of 1 in the outputs) rows have more features than their numbers.
-Where noise lets a model go less far than that, it only finds what single numbers say."""
+"""From which length of a round's way on (for a noise of 1 in the outputs, and two classes) rows have more features than
+their numbers. Where noise lets a model go less far than that, it only finds what single numbers say. Every class has
+noise of its own, so with more of them the way must be longer by the root of their number."""
 MOST_FEATURES, MOST_NUMBERS = 4_000, 100_000_000
 """Features of a row, and of all rows together: they are kept in memory."""
 
@@ -121,8 +122,13 @@ def _model(facts: PublicFacts, named: Any) -> Choice:
 
 
 def _row_features(facts: PublicFacts, model: Choice, way: float) -> tuple[Choice, ...]:
-    """What a linear model is shown of a row beside its numbers, if noise and memory allow more than those."""
-    if model.value != "linear" or model.reason == NAMED or way < LITTLE_NOISE:
+    """What a linear model is shown of a row beside its numbers, if noise and memory allow more than those.
+
+    Nothing more where a number is predicted: noise that changes no class is an error there.
+    """
+    if model.value != "linear" or model.reason == NAMED or facts.outputs == 1:
+        return ()
+    if way < LITTLE_NOISE * math.sqrt(facts.outputs / 2):
         return ()
 
     def fits(low_ends: bool) -> bool:

@@ -10,13 +10,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedveil.core.checks import positive
+from fedveil.core.checks import FieldError, positive
 from fedveil.models.features import FixedFeatures
 
 CONSTANT = 0.25
 """What stands behind every row, of numbers between −1 and 1."""
 NEAR, PEAK = 0.001, 0.1
 """Of half a range: the nearest to its low end that is told from the low end itself, and where the hat is highest."""
+
+MOST_PRODUCTS = 20_000
+"""Features that products may make of a row: they are kept in memory for every record."""
 
 
 class UnitRows(FixedFeatures):
@@ -78,6 +81,12 @@ def linear(
     factors, `products` how numbers act together.
     """
     positive("limit", limit)
+    for field, value in (("low_ends", low_ends), ("products", products)):
+        if not isinstance(value, bool):
+            raise FieldError(field, f"must be true or false, not {value!r}")
+    number = row_features(math.prod(input_shape), low_ends=low_ends, products=products)
+    if products and number > MOST_PRODUCTS:
+        raise FieldError("products", f"would make {number:,} features of every record; {MOST_PRODUCTS:,} are allowed")
     features = UnitRows(input_shape, limit, low_ends=low_ends, products=products)
     head = nn.Linear(features.outputs, classes, bias=False)
     nn.init.zeros_(head.weight)

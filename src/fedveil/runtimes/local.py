@@ -70,9 +70,16 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
 
     if not len(examples):  # a coordinator has no records, a site perhaps none that it holds out; their shape is known
         return Examples(values(examples.inputs.new_zeros(1, *examples.inputs.shape[1:]))[:0], examples.labels)
+    first_of_all = values(examples.inputs[:1])
+    whole = first_of_all.new_empty(len(examples), *first_of_all.shape[1:])
+
+    def fill(first: int) -> None:
+        rows = slice(first, first + FEATURE_SLICE)
+        whole[rows] = values(examples.inputs[rows])
+
     with one_thread(), ThreadPoolExecutor(usable_cores()) as pool:
-        parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
-    return Examples(torch.cat(parts), examples.labels)
+        list(pool.map(fill, range(0, len(examples), FEATURE_SLICE)))  # into place: they may be large
+    return Examples(whole, examples.labels)
 
 
 @contextmanager
