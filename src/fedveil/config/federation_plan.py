@@ -37,6 +37,8 @@ MIXES_UPLOADS = "'attention' would send each site a mixture of single sites' upl
 
 LARGEST_PLAN = 4 * 2**20
 LONGEST_DEADLINE = 7 * 86400.0
+MOST_ROUNDS = 100_000
+"""A site computes the price of every round before it agrees; a plan must not keep it busy for days."""
 
 _SITE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HEX_KEY = re.compile(r"[0-9a-f]{64}")
@@ -105,6 +107,8 @@ class FederationPlan:
             raise FedveilError(problem)
         if self.spec.privacy.calibrate:
             raise FedveilError("privacy.calibrate: the noise is not solved for yet")
+        if self.spec.method.rounds > MOST_ROUNDS:
+            raise FedveilError(f"stop.rounds: a plan has at most {MOST_ROUNDS} rounds, not {self.spec.method.rounds}")
         self.spec.method.check(self.population)
         self._check_counts()
 
@@ -170,7 +174,10 @@ class FederationPlan:
     def network(self) -> nn.Module:
         """The network, with its first weights."""
         spec, schema = self.spec, self.schema
-        model = build(spec.model.name, shape_of(schema), schema.task.outputs, spec.model.options, seed=self.initial)
+        try:
+            model = build(spec.model.name, shape_of(schema), schema.task.outputs, spec.model.options, seed=self.initial)
+        except (MemoryError, RuntimeError):
+            raise FedveilError("model: is too large for this machine, or can't be built") from None
         layout = Layout.of(model)
         if (layout.size, layout.group_count) != (self.parameters, self.layers):
             raise FedveilError(
