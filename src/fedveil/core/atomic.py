@@ -95,7 +95,8 @@ def whole_folder(path: Path) -> Iterator[None]:
                 path.rmdir()
         raise
     finally:
-        claim.rmdir()
+        with suppress(OSError):
+            claim.rmdir()
 
 
 def sync_folder(path: Path) -> None:
