@@ -34,7 +34,7 @@ from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
-from fedveil.report.model.score_texts import measured_text, useless_text
+from fedveil.report.model.score_texts import measured_text
 from fedveil.report.terminal.reading_progress import reading_notes
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.runs.argument_checks import check_arguments
@@ -249,8 +249,6 @@ def _train_rounds(
         reporter.note("no site has measured the last model, so it is not known how good it is")
     elif has_diverged(measured["loss"], prepared.job.objective):
         reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
-    elif (useless := useless_text(scores)) is not None:
-        reporter.note(useless)
     return _finish(prepared, files, ledger, state, measured, scores, promise)
 
 

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from fedveil.core.cores import usable_cores
 from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.progress import tell
 from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
@@ -71,7 +72,11 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
     if not len(examples):  # a coordinator has no records, a site perhaps none that it holds out; their shape is known
         return Examples(values(examples.inputs.new_zeros(1, *examples.inputs.shape[1:]))[:0], examples.labels)
     with one_thread(), ThreadPoolExecutor(usable_cores()) as pool:
-        parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
+        slices = torch.split(examples.inputs, FEATURE_SLICE)
+        parts = []
+        for part in pool.map(values, slices):
+            parts.append(part)
+            tell("features", len(parts) / len(slices))
     return Examples(torch.cat(parts), examples.labels)
 
 
