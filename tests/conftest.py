@@ -17,6 +17,7 @@ import click
 import jsonschema
 import pytest
 import torch
+from cores import use_one_core
 from hypothesis import settings
 
 from fedveil.cli import main, options
@@ -25,6 +26,11 @@ from fedveil.data.dataset import Dataset, Examples, from_tensors
 
 settings.register_profile("fedveil", deadline=None, derandomize=True)
 settings.load_profile("fedveil")
+
+# Each of the processes that share the tests keeps to a core of its own, and so does all that it starts. Runs then have
+# one worker unless a test asks for more; every worker would import torch first, which takes longer than most runs here.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    use_one_core()
 
 # A shell starts background jobs with Ctrl-C ignored, and so would be every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -143,7 +143,7 @@ def test_failed_runs_are_in_the_table_and_in_the_exit_code(call: Any) -> None:
     ids=["compare", "sweep"],
 )
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(call: Any, tmp_path: Path, command: list[str]) -> None:
-    arguments = [*command, *SMALL, "--rounds", "30", "--out", "cut"]
+    arguments = [*command, *SMALL, "--rounds", "15", "--out", "cut"]
     process = subprocess.Popen(
         [sys.executable, "-m", "fedveil.cli", *arguments],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

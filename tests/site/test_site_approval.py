@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
 from fedveil.site.approval import approve, examine, read_plan_file
+from fedveil.site.connection import add_request
 from fedveil.site.home import SiteHome, make_site
 from fedveil.site.refusals import RefusalKind, Refused
 
@@ -170,6 +172,45 @@ def test_a_schema_with_ranges_read_off_records_makes_no_site(tmp_path: Path) -> 
             schema=tmp_path / "private.toml",
             policy=scene.sites["north"].policy,
         )
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_site_whose_making_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes=ONE, agreed=False)
+
+    def make(name: str, last: Callable[[SiteHome], None]) -> None:
+        make_site(
+            tmp_path / "other",
+            name=name,
+            data=tmp_path / "north.csv",
+            schema=tmp_path / "schema.toml",
+            policy=scene.sites["north"].policy,
+            last=last,
+        )
+
+    def interrupted(home: SiteHome) -> None:
+        assert home.registration_file.exists()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make("other", interrupted)
+    with pytest.raises(FedveilError, match="is not one of coordinator, localhost, server"):
+        make("server", add_request)
+    assert not (tmp_path / "other").exists()
+    make("other", add_request)  # nothing of before is in its way
+
+
+def test_names_that_a_path_or_a_certificate_can_not_carry_make_no_site(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes=ONE, agreed=False)
+    for name in ("", "../x", "North", "nörth", "a" * 300, "-a", "a.b", "a b", "a\n", "a/b", "a\0"):
+        with pytest.raises(FedveilError, match="small letters, digits and dashes"):
+            make_site(
+                tmp_path / "other",
+                name=name,
+                data=tmp_path / "north.csv",
+                schema=tmp_path / "schema.toml",
+                policy=scene.sites["north"].policy,
+            )
     assert not (tmp_path / "other").exists()
 
 

@@ -210,7 +210,9 @@ def local_steps(
     autograd: whoever simulates a client differentiates through the very steps that it makes.
     """
     count = len(start)
-    parameters, state = start, local.optimiser.initial(start)
+    in_place = not torch.is_grad_enabled()  # the steps have memory of their own then, from the first one on
+    parameters = start.clone(memory_format=torch.contiguous_format) if in_place and steps else start
+    state = local.optimiser.initial(parameters)
     device = start.device
     losses, rejected = torch.zeros(count, device=device), torch.zeros(count, dtype=torch.int64, device=device)
     norms = torch.zeros(count, layers, device=device)
@@ -227,7 +229,7 @@ def local_steps(
             gradient = gradient.div_(declared)
         if local.decay:
             gradient = gradient.add_(parameters, alpha=local.decay)
-        own = parameters if step > 0 and not torch.is_grad_enabled() else None  # after one step nobody else has them
+        own = parameters if in_place else None
         parameters, state = local.optimiser.apply(parameters, gradient, state, pace, step, out=own)
     records = max(steps * declared, 1)
     return parameters, Measured(losses / records, norms / records, rejected)

@@ -150,6 +150,8 @@ class SiteServer:
         work = asked.work
         paid = self.ledger.latest(asked.name)
         kept = None if paid is None else self._outbox.get(paid)
+        if paid is not None and paid.answer is None and kept is not None and not self._is_own(work.plan.digest, kept):
+            kept = None  # the disk has damaged it; nothing has left, so it may be computed once more
         if paid is None or (paid.answer is not None and kept is None):
             self._check_room(asked)
             forget_grids()
@@ -182,6 +184,14 @@ class SiteServer:
         answered = [paid for paid in self.ledger.paid if paid.plan == plan and paid.answer is not None]
         for paid in answered[-2 * KEPT_ANSWERS : -KEPT_ANSWERS]:
             self._outbox.remove(paid)
+
+    def _is_own(self, plan: bytes, answer: bytes) -> bool:
+        """Whether these bytes are an answer as this site has signed it."""
+        try:
+            read_message(answer, Speaker.SITE, plan, self._home.signing_key.public.raw, len(answer))
+        except MessageUnreadable:
+            return False
+        return True
 
     # The ledger's marks
 
