@@ -537,7 +537,7 @@ class SiteContactOutput(TypedDict):
 
 
 class FederationStatusOutput(TypedDict):
-    """`federation status`, and `status` of a coordinator's directory. `counted`: sites measured the quality, with noise."""
+    """`federation status`, and `status` of a coordinator's directory. `counted`: sites measured it, with noise."""
 
     plan: str
     hash: str
