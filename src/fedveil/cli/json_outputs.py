@@ -537,7 +537,7 @@ class SiteContactOutput(TypedDict):
 
 
 class FederationStatusOutput(TypedDict):
-    """`federation status`, and `status` of a coordinator's directory."""
+    """`federation status`, and `status` of a coordinator's directory. `counted`: sites measured it, with noise."""
 
     plan: str
     hash: str
@@ -548,6 +548,7 @@ class FederationStatusOutput(TypedDict):
     delta: float
     figure: str
     quality: float | None
+    counted: bool
     sites: list[SiteContactOutput]
 
 

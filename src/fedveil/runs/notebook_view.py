@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from fedveil.runs.result import Result
 
 
-FLUSH_LEFT = Markup(
-    "<style>.fedveil th, .fedveil td, .fedveil caption { text-align: left; padding: .1em .6em; }</style>"
-)
+FLUSH_LEFT = Markup("<style>.fedveil :is(th, td, caption) { text-align: left; padding: .1em .6em; }</style>")
 """Notebooks set tables flush right, and names are no numbers."""
 
 

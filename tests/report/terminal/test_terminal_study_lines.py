@@ -29,6 +29,19 @@ def test_the_headline_says_where_nothing_is_promised_that_holds(rows: list[dict[
     assert study_lines(rows)[0].endswith("none of these promises anything that holds")
 
 
+def test_the_headline_points_to_what_spoils_its_epsilon() -> None:
+    (first, second, *_) = study_lines([row(method="copied", caveats=["for all copies together ε = 10"])])
+    assert f"{first} {second.strip()}".endswith("were it not seeded; read what is noted of it)")
+
+
+def test_headings_are_folded_once_where_there_is_room() -> None:
+    rows = [row(method="one"), bare(method="two")]
+    lines = study_lines(rows)
+    names = next(number for number, line in enumerate(lines) if line.startswith("method"))
+    assert lines[names - 2] == ""
+    assert lines[names - 1].split() == ["ε", "record", "×"]
+
+
 def test_a_smaller_error_is_better() -> None:
     rows = [row(point={"a.b": value}, figure="rmse", rmse=value, unit="mg") for value in (3.0, 2.0)]
     assert study_lines(rows, ["a.b"])[0].startswith("best with a promise: a.b = 2, RMSE 2 mg at ")

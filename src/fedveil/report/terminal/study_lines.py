@@ -9,13 +9,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import Any
 
 from fedveil.core.guarantee import Relation, cell_name
 from fedveil.core.scores import FIGURES
 from fedveil.core.types import Unit, View
-from fedveil.report.model.number_texts import claimed_text, deltas_text, epsilon_text, setting_text
+from fedveil.report.model.number_texts import claimed_text, delta_text, epsilon_text, setting_text
 from fedveil.report.model.score_texts import figure_heading, figure_text
 from fedveil.report.terminal.run_tables import RunRow
 from fedveil.report.terminal.wrapped_lines import COLUMNS, wrapped
@@ -32,10 +32,17 @@ class _Column:
     flush_right: bool = True
     spare: bool = False
     most: int = COLUMNS  # columns of the terminal
+    heading_lines: int = 2
 
     @property
     def width(self) -> int:
-        return min(max(map(len, (*self.cells, *self.heading.split()))), self.most)
+        return min(max(*map(len, self.cells), self._folded), self.most)
+
+    @property
+    def _folded(self) -> int:
+        """Columns for the heading on so many lines; a word is never broken."""
+        longest = max(map(len, self.heading.split()))
+        return next(w for w in count(longest) if len(textwrap.wrap(self.heading, w)) <= self.heading_lines)
 
     def lines(self, text: str) -> list[str]:
         return textwrap.wrap(text, self.width) or [""]
@@ -75,7 +82,8 @@ def _headline(rows: Sequence[RunRow], keys: Sequence[str]) -> str:
     first, overall = best(promising), best(trained)
     cell, epsilon = _promised(first) or ("", "")
     seeded = ", were it not seeded" if first["seeded"] else ""
-    text = f"best with a promise: {told(first)} at ε = {epsilon} ({cell}{seeded})"
+    notes = "; read what is noted of it" if first["caveats"] else ""
+    text = f"best with a promise: {told(first)} at ε = {epsilon} ({cell}{seeded}{notes})"
     return text if overall is first else f"{text}; without one: {told(overall)}"
 
 
@@ -141,6 +149,10 @@ def _seconds(rows: Sequence[RunRow]) -> _Column:
     return _Column("seconds", texts, spare=True)
 
 
+def _rounds(number: int) -> str:
+    return f"{number:,} round{'' if number == 1 else 's'}"
+
+
 def _counted(number: int | None) -> str:
     return "–" if number is None else f"{number:,}"
 
@@ -178,9 +190,10 @@ def _of_all(rows: Sequence[RunRow]) -> list[str]:
         if len(rows) > 1 and len(every) == 1:
             texts.append(f"{cell}: ε = {every.pop()} in every row")
     counts = {row["rounds"] for row in rows}
-    rounds = f"{_counted(counts.pop())} rounds; " if len(counts) == 1 and None not in counts else ""
+    rounds = f"{_rounds(counts.pop())}; " if len(counts) == 1 and None not in counts else ""
     spread = "mean ± standard deviation over the seeds; " if any(row["deviation"] is not None for row in rows) else ""
-    texts.append(f"{rounds}{spread}ε at δ = {deltas_text(rows)}: what was spent, of what was promised")
+    deltas = dict.fromkeys(delta_text(row["delta"]) for row in rows)
+    texts.append(f"{rounds}{spread}ε at δ = {', '.join(deltas)}: what was spent, of what was promised")
     majorities = dict.fromkeys(f"{row['majority']:.4f}" for row in rows if row["majority"] is not None)
     if majorities:
         texts.append(f"always naming the commonest class: accuracy {', '.join(majorities)}")
@@ -192,7 +205,9 @@ def _of_all(rows: Sequence[RunRow]) -> list[str]:
 
 
 def _that_fit(columns: list[_Column]) -> list[_Column]:
-    """All of them, or without those that can be spared; then the first, where names stand, is made narrower."""
+    """All of them; else with higher headings, then without what can be spared, then with narrower names."""
+    if _room(columns) > COLUMNS:
+        columns = [replace(column, heading_lines=len(column.heading.split())) for column in columns]
     if _room(columns) > COLUMNS:
         columns = [column for column in columns if not column.spare]
     first, *others = columns
