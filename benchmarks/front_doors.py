@@ -152,7 +152,9 @@ def without_noise(task: Task) -> dict[str, Any]:
     if task.door == "private-clients":
         return {**task.settings, "local.rate": chosen.method.local.rate.at(0, 1), **free, "server": "none"}
     free["example.sigma"] = 0
-    kept = {"local.rate": chosen.method.local.rate.at(0, 1), "example.clip.bound": chosen.method.example.clip.start}
+    kept: dict[str, Any] = {"model.name": chosen.model.name}  # with less noise, other features would be chosen
+    kept |= {f"model.options.{key}": value for key, value in chosen.model.options.items()}
+    kept |= {"local.rate": chosen.method.local.rate.at(0, 1), "example.clip.bound": chosen.method.example.clip.start}
     return {**task.settings, **kept, **free}
 
 
@@ -222,6 +224,8 @@ def page() -> str:
     done = json.loads(RESULTS.read_text())
     lines = [
         "# What the front doors reach",
+        "",
+        "For whoever asks what accuracy to expect at an ε.",
         "",
         "Made by `python benchmarks/front_doors.py --page` from `benchmarks/results/front-doors.json`; not typed in.",
         "Nothing is set but the data, who holds them, ε and δ: [private-records](../methods/private-records.md) and",
