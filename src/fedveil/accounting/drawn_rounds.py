@@ -60,6 +60,7 @@ def law_of_coins(times: int, rate: float, most: int) -> tuple[float, ...]:
 @lru_cache(maxsize=256)
 def law_of_fixed_size(times: int, size: int, clients: int, most: int) -> tuple[float, ...]:
     """A cohort of `size` of those who may still take part, round after round."""
+    clients = max(clients, 1)
     rate = min(1.0, size / clients)
     if times <= most:  # nobody is left out before the last round
         return law_of_coins(times, rate, most)
