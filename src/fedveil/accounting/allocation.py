@@ -28,8 +28,8 @@ LARGEST_RATIO = 16.0
 """Of P/Q: Q against P falls with it, so there larger ones may count as this."""
 LEFT_OUT = 1e-16
 """Mass of each tail of a Y, and of the sum, that is charged as an infinite loss."""
-TAILS = (12.0, 26.0)
-"""Logarithms of the tails around which sums are computed once more, by tilted laws."""
+TAIL = 18.0
+"""Minus the logarithm of the tail around which sums are computed once more, by tilted laws."""
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -82,8 +82,8 @@ class _Sums:
     """The sum of `steps` − 1 places of one law and one of another, over a window that holds next to all of it.
 
     The rounding of a transform is absolute: in each place of it at most about 2⁻⁵²·log₂ N times the L2 norms of the
-    factors. Laws tilted towards one end (`side` 1: large sums) make it small there, so each place has the least of
-    several upper bounds, and where a tail is read none of it is rounding.
+    factors. Laws tilted towards one end (`side` 1: large sums) make it small there, so each place has the lesser of
+    two upper bounds, and where a tail is read none of it is rounding.
     """
 
     def __init__(self, masses: Floats, last: Floats, steps: int, side: int) -> None:
@@ -92,12 +92,13 @@ class _Sums:
         low, high = _window(masses, steps)
         self.places: Floats = np.arange(low, min(high, length), dtype=np.float64)
         self.masses: Floats = np.full(len(self.places), np.inf)
-        for order in (0.0, *_tilts(masses, steps, side)):
+        for order in (0.0, _tail_order(masses, steps, side)):
             each, each_scale = _tilted(masses, order)
             end, end_scale = (each, each_scale) if last is masses else _tilted(last, order)
             norm = max(float(np.linalg.norm(each)), float(np.linalg.norm(end)))
             rounding = 4 * 2.0**-52 * math.log2(size) * steps * norm
-            product = spectrum_power(fft.rfft(each, size), steps - 1) * fft.rfft(end, size)
+            spectrum = fft.rfft(each, size)
+            product = spectrum_power(spectrum, steps - 1) * (spectrum if end is each else fft.rfft(end, size))
             here = np.maximum(fft.irfft(product, size)[low : low + len(self.places)], 0.0) + rounding
             scale = (steps - 1) * each_scale + end_scale - order * self.places
             self.masses = np.minimum(self.masses, here * np.exp(np.minimum(scale, 600.0)))
@@ -113,22 +114,19 @@ def _tilted(masses: Floats, order: float, places: Floats | None = None) -> tuple
     return scaled / total, top + math.log(total)
 
 
-def _tilts(masses: Floats, steps: int, side: int) -> list[float]:
-    """Orders that move the middle of the sum to where its tail has about e^−I, for each I of `TAILS`."""
+def _tail_order(masses: Floats, steps: int, side: int) -> float:
+    """The order that moves the middle of the sum to where its tail has about e^−`TAIL`."""
     starts = np.arange(0, len(masses), max(len(masses) // 1000, 1))  # orders need not be exact
     masses, places = np.add.reduceat(masses, starts), starts.astype(np.float64)
     mean = float(places @ masses)
     deviation = math.sqrt(max(float((places - mean) ** 2 @ masses), 1e-12))
-    orders = []
-    for tail in TAILS:
-        low, high = 0.0, 60.0 / deviation
-        for _ in range(20):
-            order = side * (low + high) / 2
-            tilted, scale = _tilted(masses, order, places)
-            rate = steps * (order * float(places @ tilted) - scale)
-            low, high = (low, (low + high) / 2) if rate > tail else ((low + high) / 2, high)
-        orders.append(side * low)
-    return orders
+    low, high = 0.0, 60.0 / deviation
+    for _ in range(20):
+        order = (low + high) / 2
+        tilted, scale = _tilted(masses, side * order, places)
+        rate = steps * (side * order * float(places @ tilted) - scale)
+        low, high = (low, order) if rate > TAIL else (order, high)
+    return side * low
 
 
 def _one_ratio(spread: float, cell: float, largest: float) -> tuple[Floats, float]:
