@@ -31,6 +31,7 @@ from fedveil.accounting.compose import (
     total_steps,
 )
 from fedveil.accounting.events import Step, overflow_probability, relation_of, row_steps, sum_steps
+from fedveil.accounting.fourier import spectrum_power
 from fedveil.accounting.gaussian_privacy import gaussian_epsilon
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Relation
@@ -178,7 +179,7 @@ def test_rounding_of_a_transform_stays_far_below_what_is_charged_for_it(step: St
     size = 1 << (len(masses) - 1).bit_length() + 2
 
     def repeated(values: Any) -> Any:
-        return fft.irfft(pld._power(fft.rfft(values, size), count), size)
+        return fft.irfft(spectrum_power(fft.rfft(values, size), count), size)
 
     error = repeated(masses) - repeated(masses.astype(np.longdouble))
     assert 0 < float(np.abs(error).sum()) <= pld.FOURIER_ROUNDING * (count + 1) / 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -57,7 +58,7 @@ def epsilon(law: tuple[float, ...] | Values, noise: float, delta: float) -> floa
 
 
 @pytest.fixture
-def many_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+def many_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As if no training were small enough to be followed exactly."""
     monkeypatch.setattr(drawn_rounds, "MOST_TRANSITIONS", 0)
     law_of_fixed_size.cache_clear()
@@ -127,3 +128,22 @@ def test_a_limit_that_is_all_but_reached_by_everybody_is_reached() -> None:
     law = law_of_fixed_size(100, 100, 1000, 10)
     assert law[-1] > 0.97
     assert sum(law) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_peer_that_is_alone_has_a_law() -> None:
+    assert law_of_fixed_size(4, 1, 0, 13)[-1] == 1.0
+
+
+@pytest.mark.parametrize(("noise", "delta"), [(4.0, 1e-5), (1.0, 1e-10), (0.3, 1e-6)])
+def test_gaussians_by_a_law_are_in_closed_form_what_their_losses_say(noise: float, delta: float) -> None:
+    law = law_of_fixed_size(20, 40, 300, 6)
+    exact = epsilon(law, noise, delta)
+    one_more = composition(Term(((Step("gaussian", noise), 1),), law=law), Term(((Step("gaussian", 1e5), 1),)))
+    assert exact <= certify(one_more, delta).epsilon <= exact * 1.005 + 1e-3
+
+
+def test_rounds_that_surely_happen_are_no_draw() -> None:
+    steps = ((Step("gaussian", 0.2), 1),)
+    surely = certify(composition(Term(steps, law=(0.0, 0.0, 0.0, 1.0))), 1e-9)
+    assert surely == certify(composition(Term(steps, 1.0, 3)), 1e-9)
+    assert not surely.by_renyi

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from random import Random
 
+import numpy as np
 import pytest
 from accounts import plan
 from reference_accountant import (
@@ -21,6 +22,7 @@ from reference_accountant import (
     hidden,
     law_of_pair,
     mixed,
+    on_grid,
     power,
     sampled,
     seen,
@@ -208,6 +210,26 @@ def allocation(random: Random) -> Checked:
     return certify(parts, delta).epsilon, worst_epsilon(laws, rounds, delta)
 
 
+def allocation_at_tiny_deltas(random: Random) -> Checked:
+    """δ down to 1e-13; the reference adds up ratios, and then losses, by direct convolution."""
+    doublings, again, noise = random.randint(1, 3), random.randint(0, 4), between(random, 2.5, 9)
+    steps, delta = 2**doublings, 10 ** random.uniform(-13, -7)
+    spread = 1 / noise
+    scores = np.linspace(-12, 12, 400_001)
+    middles = (scores[1:] + scores[:-1]) / 2
+    masses = np.exp(-(middles**2) / 2)
+    masses /= masses.sum()
+    cell = math.sqrt(math.expm1(spread**2)) / 40
+    total = doubled(on_grid(np.exp(spread * middles - spread**2 / 2), masses, cell), doublings)
+    ratios = (total.first + np.arange(len(total.masses))) * (cell / steps)
+    shown = ratios > 0
+    losses, without = np.log(ratios[shown]), total.masses[shown]
+    grid = max(spread / math.sqrt(steps) / 30, (losses.max() - losses.min()) / 10_000)
+    laws = on_grid(losses, without * ratios[shown], grid), on_grid(-losses, without, grid)
+    parts = composition(Term(((Step("allocated", noise, size=steps), 2**again),)))
+    return certify(parts, delta).epsilon, max(doubled(law, again).epsilon(delta) for law in laws)
+
+
 def tiny_deltas(random: Random) -> Checked:
     """δ down to 1e-20, where plain transforms see nothing; the reference convolves directly."""
     kind = random.choice(("poisson", "without-replacement", "hidden-record"))
@@ -233,6 +255,7 @@ RULES: tuple[Callable[[Random], Checked], ...] = (
     quorum_of_summed_uploads,
     groups,
     allocation,
+    allocation_at_tiny_deltas,
     tiny_deltas,
 )
 

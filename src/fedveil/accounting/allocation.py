@@ -17,6 +17,7 @@ from scipy import fft
 from scipy.special import ndtr, ndtri
 
 from fedveil.accounting.discrete import plain_gaussian
+from fedveil.accounting.fourier import spectrum_power
 from fedveil.accounting.losses import Direction, Floats, Losses
 
 POINTS_PER_RATIO = 50
@@ -27,6 +28,8 @@ LARGEST_RATIO = 16.0
 """Of P/Q: Q against P falls with it, so there larger ones may count as this."""
 LEFT_OUT = 1e-16
 """Mass of each tail of a Y, and of the sum, that is charged as an infinite loss."""
+TAIL = 18.0
+"""Minus the logarithm of the tail around which sums are computed once more, by tilted laws."""
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -53,15 +56,15 @@ def _present(steps: int, spread: float, cell: float, largest: float, interval: f
     """
     masses, excess = _one_ratio(spread, cell, largest)
     weighted = masses * (np.arange(len(masses)) * cell)
-    sums = _Sums(masses, weighted, steps)
-    infinite = max(1 - float(sums.masses.sum()), 0.0) + excess + 2 * LEFT_OUT + sums.error
+    sums = _Sums(masses, weighted, steps, side=1)
+    infinite = max(1 - float(sums.masses.sum()), 0.0) + excess + 2 * LEFT_OUT
     return _on_losses(sums.masses, sums.places * (cell / steps), interval, infinite, weighted=True)
 
 
 def _absent(steps: int, spread: float, cell: float, largest: float, interval: float) -> Direction:
     """Q against P; a ratio of 0 is what P never shows."""
     masses, _ = _one_ratio(spread, cell, largest)
-    sums = _Sums(masses, masses, steps)
+    sums = _Sums(masses, masses, steps, side=-1)
     ratios = sums.places * (cell / steps)
     shown = ratios > 0
     singular = float(sums.masses[~shown].sum())
@@ -71,24 +74,59 @@ def _absent(steps: int, spread: float, cell: float, largest: float, interval: fl
         1 - there.lower - len(there.masses),
         interval,
         there.masses[::-1].copy(),
-        max(missing, singular) + 2 * LEFT_OUT + sums.error,
+        max(missing, singular) + 2 * LEFT_OUT,
     )
 
 
 class _Sums:
-    """The sum of `steps` − 1 places of one law and one of another, over a window that holds next to all of it."""
+    """The sum of `steps` − 1 places of one law and one of another, over a window that holds next to all of it.
 
-    def __init__(self, masses: Floats, last: Floats, steps: int) -> None:
+    The rounding of a transform is absolute: in each place of it at most about 2⁻⁵²·log₂ N times the L2 norms of the
+    factors. Laws tilted towards one end (`side` 1: large sums) make it small there, so each place has the lesser of
+    two upper bounds, and where a tail is read none of it is rounding.
+    """
+
+    def __init__(self, masses: Floats, last: Floats, steps: int, side: int) -> None:
         length = steps * (len(masses) - 1) + 1
         size = fft.next_fast_len(length, real=True)
-        spectrum = fft.rfft(masses, size)
-        end = spectrum if last is masses else fft.rfft(last, size)
         low, high = _window(masses, steps)
-        self.masses: Floats = np.maximum(fft.irfft(spectrum ** (steps - 1) * end, size)[:length][low:high], 0.0)
-        self.places: Floats = np.arange(low, low + len(self.masses), dtype=np.float64)
-        # The rounding of the transform, over the window: its L2 norm is about 2⁻⁵²·log₂ N times those of its factors.
-        norm = max(float(np.linalg.norm(masses)), float(np.linalg.norm(last)))
-        self.error = 4 * 2.0**-52 * math.log2(size) * steps * norm * math.sqrt(high - low)
+        self.places: Floats = np.arange(low, min(high, length), dtype=np.float64)
+        self.masses: Floats = np.full(len(self.places), np.inf)
+        for order in (0.0, _tail_order(masses, steps, side)):
+            each, each_scale = _tilted(masses, order)
+            end, end_scale = (each, each_scale) if last is masses else _tilted(last, order)
+            norm = max(float(np.linalg.norm(each)), float(np.linalg.norm(end)))
+            rounding = 4 * 2.0**-52 * math.log2(size) * steps * norm
+            spectrum = fft.rfft(each, size)
+            product = spectrum_power(spectrum, steps - 1) * (spectrum if end is each else fft.rfft(end, size))
+            here = np.maximum(fft.irfft(product, size)[low : low + len(self.places)], 0.0) + rounding
+            scale = (steps - 1) * each_scale + end_scale - order * self.places
+            self.masses = np.minimum(self.masses, here * np.exp(np.minimum(scale, 600.0)))
+
+
+def _tilted(masses: Floats, order: float, places: Floats | None = None) -> tuple[Floats, float]:
+    """masses·e^(order·place), scaled to a sum of 1, and the logarithm of what they were divided by."""
+    with np.errstate(divide="ignore"):
+        exponents = np.log(masses) + order * (np.arange(len(masses)) if places is None else places)
+    top = float(exponents.max())
+    scaled = np.exp(exponents - top)
+    total = float(scaled.sum())
+    return scaled / total, top + math.log(total)
+
+
+def _tail_order(masses: Floats, steps: int, side: int) -> float:
+    """The order that moves the middle of the sum to where its tail has about e^−`TAIL`."""
+    starts = np.arange(0, len(masses), max(len(masses) // 1000, 1))  # orders need not be exact
+    masses, places = np.add.reduceat(masses, starts), starts.astype(np.float64)
+    mean = float(places @ masses)
+    deviation = math.sqrt(max(float((places - mean) ** 2 @ masses), 1e-12))
+    low, high = 0.0, 60.0 / deviation
+    for _ in range(20):
+        order = (low + high) / 2
+        tilted, scale = _tilted(masses, side * order, places)
+        rate = steps * (side * order * float(places @ tilted) - scale)
+        low, high = (low, order) if rate > TAIL else (order, high)
+    return side * low
 
 
 def _one_ratio(spread: float, cell: float, largest: float) -> tuple[Floats, float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedveil.accounting import pld, renyi
 from fedveil.accounting.events import Counted, Step, added_up, canonical_noise, counted_words
-from fedveil.accounting.gaussian_privacy import gaussian_delta, gaussian_epsilon
+from fedveil.accounting.gaussian_privacy import gaussian_delta, gaussian_epsilon, mixture_delta, mixture_epsilon
 from fedveil.accounting.losses import Losses, mixture_of, no_loss
 from fedveil.accounting.step_spread import step_spread
 from fedveil.core.checks import check_delta, check_epsilon
@@ -79,7 +79,10 @@ def composition(*terms: Term) -> Composition:
         steps = added_up((canonical[step], count) for step, count in term.steps)
         if term.times == 0 or not steps:
             continue
-        if term.law:
+        if term.law and term.law[-1] == 1 and len(term.law) > 1:  # surely as often as that
+            _checked_law(term)
+            certain += [(step, count * term.times * (len(term.law) - 1)) for step, count in steps]
+        elif term.law:
             by_law += [Term(steps, law=_checked_law(term))] * term.times
         elif term.chance == 1:
             certain += [(step, count * term.times) for step, count in steps]
@@ -131,6 +134,9 @@ def certify(parts: Composition, delta: float) -> Certified:
     noise = gaussian_only(parts)
     if noise is not None:
         return _finite(gaussian_epsilon(noise, delta), "PLD")
+    cases = gaussians_by_law(parts)
+    if cases is not None:
+        return _finite(mixture_epsilon(cases, delta), "PLD")
     for coarsening in COARSENINGS:
         epsilon = _epsilon_by_losses(parts, delta, coarsening)
         if epsilon is not None and math.isfinite(epsilon):
@@ -165,6 +171,9 @@ def certified_delta(parts: Composition, epsilon: float) -> float:
     noise = gaussian_only(parts)
     if noise is not None:
         return gaussian_delta(noise, epsilon)
+    cases = gaussians_by_law(parts)
+    if cases is not None:
+        return mixture_delta(cases, epsilon)
     delta = renyi.delta_at(divergences(parts), epsilon)
     for coarsening in COARSENINGS:
         whole = composed_pld(parts, coarsening)
@@ -191,6 +200,16 @@ def gaussian_only(parts: Composition) -> float | None:
         return None
     inverse = sum(term.times * count / step.noise_multiplier**2 for term in parts for step, count in term.steps)
     return 1 / math.sqrt(inverse)
+
+
+def gaussians_by_law(parts: Composition) -> tuple[tuple[float, float], ...] | None:
+    """(probability, z) of the Gaussians that rounds by a law amount to; None for anything else, or nothing at all."""
+    if len(parts) != 1 or not parts[0].law:
+        return None
+    once = gaussian_only((Term(parts[0].steps),))
+    if once is None:
+        return None
+    return tuple((weight, once / math.sqrt(n)) for n, weight in enumerate(parts[0].law) if n and weight > 0) or None
 
 
 @lru_cache(maxsize=16)

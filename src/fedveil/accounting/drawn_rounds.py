@@ -60,6 +60,7 @@ def law_of_coins(times: int, rate: float, most: int) -> tuple[float, ...]:
 @lru_cache(maxsize=256)
 def law_of_fixed_size(times: int, size: int, clients: int, most: int) -> tuple[float, ...]:
     """A cohort of `size` of those who may still take part, round after round."""
+    clients = max(clients, 1)
     rate = min(1.0, size / clients)
     if times <= most:  # nobody is left out before the last round
         return law_of_coins(times, rate, most)
@@ -177,6 +178,7 @@ def _law(at_least: Floats) -> tuple[float, ...]:
     tails = np.concatenate(([1.0], np.minimum.accumulate(np.clip(at_least * RAISED, 0.0, 1.0)), [0.0]))
     low = max(int(np.count_nonzero(tails[:-1] > 1 - SMALL)) - 1, 0)
     middle, high = (max(int(np.count_nonzero(tails[:-1] > rare)) - 1, low) for rare in (RARE, NEVER))
+    low = 0 if middle < BULK_NUMBERS else low
     told_apart = (np.linspace(low, middle, BULK_NUMBERS), np.linspace(middle, high, RARE_NUMBERS), [largest])
     law, before = np.zeros(largest + 1), 0
     for number in np.unique(np.concatenate(told_apart).astype(np.int64)):

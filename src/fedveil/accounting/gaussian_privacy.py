@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from scipy.special import log_ndtr
 
@@ -32,6 +33,27 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
 def gaussian_delta(noise_multiplier: float, epsilon: float) -> float:
     """Exact δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) with μ = 1/z."""
     return min(1.0, math.exp(log_gaussian_delta(1 / noise_multiplier, epsilon)) + 1e-16)
+
+
+def mixture_epsilon(cases: Sequence[tuple[float, float]], delta: float) -> float:
+    """Exact ε(δ) where a draw that may be seen decides which Gaussian is shown, of (probability, noise multiplier)."""
+    high = gaussian_epsilon(min(noise for _, noise in cases), delta)
+    if not math.isfinite(high):
+        return high
+    low = 0.0
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if mixture_delta(cases, middle) <= delta else (middle, high)
+    return high * (1 + 1e-10) + 1e-12
+
+
+def mixture_delta(cases: Sequence[tuple[float, float]], epsilon: float) -> float:
+    """Exact δ(ε) of the same: the mean of the cases'."""
+    means = ((weight, 1 / min(noise, MOST_NOISE)) for weight, noise in cases)
+    exact = sum(weight * math.exp(log_gaussian_delta(mean, epsilon)) for weight, mean in means)
+    return min(1.0, exact * (1 + 1e-9) + 1e-200)
 
 
 def log_gaussian_delta(mean: float, epsilon: float) -> float:

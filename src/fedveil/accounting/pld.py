@@ -19,6 +19,7 @@ from scipy.special import bdtr
 from fedveil.accounting.allocation import allocated
 from fedveil.accounting.discrete import fixed_size, hidden_record, plain_gaussian, poisson_sampled, sampled_group
 from fedveil.accounting.events import Step
+from fedveil.accounting.fourier import spectrum_power
 from fedveil.accounting.losses import Direction, Floats, Losses, mixture_of, no_loss
 from fedveil.core.errors import FedveilError
 
@@ -259,7 +260,7 @@ def _product(factors: Sequence[tuple[_Factor, int]]) -> Direction:
     size = _transform_length(max(upper - lower + 1, longest))
     spectrum: npt.NDArray[np.complex128] | None = None
     for factor, count in factors:
-        power = _power(factor.spectrum(size), count)
+        power = spectrum_power(factor.spectrum(size), count)
         spectrum = power if spectrum is None else spectrum * power
     masses = np.roll(fft.irfft(spectrum, size), -(lower % size))[: upper - lower + 1]
     first, finite = (
@@ -280,16 +281,3 @@ def _transform_length(least: int) -> int:
     """2^k or 3·2^k: fast, and the same for neighbouring sizes."""
     power = 1 << (least - 1).bit_length()
     return 3 * power // 4 if 3 * power // 4 >= least else power
-
-
-def _power(values: npt.NDArray[np.complex128], exponent: int) -> npt.NDArray[np.complex128]:
-    """By squaring: a tenth of the time of `**`, and no less exact."""
-    result, square = None, values
-    while True:
-        if exponent & 1:
-            result = square if result is None else result * square
-        exponent >>= 1
-        if not exponent:
-            assert result is not None
-            return result
-        square = square * square
