@@ -226,6 +226,8 @@ def page() -> str:
     lines = [
         "# What the front doors reach",
         "",
+        "For whoever asks what accuracy to expect at an ε.",
+        "",
         "Made by `python benchmarks/front_doors.py --page` from `benchmarks/results/front-doors.json`; not typed in.",
         "Nothing is set but the data, who holds them, ε and δ: [private-records](../methods/private-records.md) and",
         "[private-clients](../methods/private-clients.md) choose the rest from public facts. ε is verified: what was",

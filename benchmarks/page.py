@@ -32,7 +32,10 @@ def page(results: Path = HERE / "results") -> str:
         _rows(_read(results, "rows")),
         _attacks(_read(results, "attacks")),
     ]
-    return "\n\n".join(["# Speed", *(part for part in parts if part)]) + "\n"
+    return (
+        "\n\n".join(["# Speed", "For whoever asks how fast it is, and beside what.", *(part for part in parts if part)])
+        + "\n"
+    )
 
 
 def _read(results: Path, name: str) -> dict[str, Any] | None:

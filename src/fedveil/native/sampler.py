@@ -68,7 +68,7 @@ class Sampler:
         if not len(addresses) or not size:
             return
         if self._way is Way.VECTOR:
-            where = np.array([(one.round, one.client, one.step) for one in addresses], np.uint32)
+            where = np.array(addresses, np.uint32)
 
             def answer(row: int, number: int, block: bytes) -> int | None:
                 return self._decide(purpose, addresses[row], number, block)

@@ -26,6 +26,7 @@ from torch import Tensor
 
 from fedveil.core.cores import usable_cores
 from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.progress import tell
 from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
@@ -78,7 +79,9 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
         whole[rows] = values(examples.inputs[rows])
 
     with one_thread(), ThreadPoolExecutor(usable_cores()) as pool:
-        list(pool.map(fill, range(0, len(examples), FEATURE_SLICE)))  # into place: they may be large
+        starts = range(0, len(examples), FEATURE_SLICE)
+        for done, _ in enumerate(pool.map(fill, starts), 1):  # into place: they may be large
+            tell("features", done / len(starts))
     return Examples(whole, examples.labels)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
@@ -49,6 +49,11 @@ class Shelf:
         scalar in the tail) whatever the number of clients.
         """
         return self.buffer(name, (size // LANES + 1) * LANES)[:, :size]
+
+
+def missing(shelf: Shelf) -> NoReturn:
+    """For `Shelf.once`, where the forward pass has prepared what is asked for."""
+    raise AssertionError("backward before forward")
 
 
 class Workspace:
