@@ -101,12 +101,22 @@ def test_rows_have_more_features_where_noise_and_memory_allow(
     facts = replace(TABLE, input_shape=(numbers,), records=(records,) * 4, budget=budget)
     table = as_settings(choices_for("private-records", facts, {}))
     assert table["model"].get("options", {}) == options
+    many = choices_for("private-records", replace(facts, outputs=2000), {})  # each with noise of its own
+    assert "options" not in as_settings(many)["model"]
+    number = choices_for("private-records", replace(facts, outputs=1), {})  # is predicted, and errors count
+    assert as_settings(number)["model"]["options"] == {"constant": 1.0}
 
 
 @pytest.mark.parametrize(("clients", "more"), [(100, False), (400, True)])
 def test_rows_of_many_clients_have_more_features(clients: int, more: bool) -> None:
     facts = replace(TABLE, records=(30,) * clients, budget=CLIENTS)
     assert ("model.options.products" in chosen("private-clients", facts)) == more
+
+
+def test_predicted_numbers_get_less_noise_than_outputs_that_tell_classes_apart() -> None:
+    classes, number = (as_settings(choices_for("private-records", replace(TABLE, outputs=n), {})) for n in (2, 1))
+    ways = [table["local"]["rate"] * table["example"]["clip"]["bound"] for table in (classes, number)]
+    assert ways[1] == pytest.approx(ways[0] / 4, rel=0.05)
 
 
 def test_a_linear_model_that_the_user_names_keeps_its_numbers() -> None:

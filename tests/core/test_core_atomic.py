@@ -101,3 +101,13 @@ def test_what_was_in_a_folder_before_stays(tmp_path: Path) -> None:
     with whole_folder(tmp_path / "new"):
         (tmp_path / "new").mkdir()
     assert (tmp_path / "new").is_dir()
+
+
+def test_two_processes_do_not_fill_the_same_folder(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "home"):
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "key").write_text("the first one's")
+        with pytest.raises(FedveilError, match="another process is making"), whole_folder(tmp_path / "home"):
+            pass
+    assert (tmp_path / "home" / "key").read_text() == "the first one's"
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]

@@ -34,6 +34,13 @@ def test_a_limit_that_is_no_limit_is_refused() -> None:
         build("linear", (3,), 2, {"limit": 0.0}, seed=0)
 
 
+def test_more_products_than_memory_should_hold_are_refused() -> None:
+    with pytest.raises(FedveilError, match=r"model.options.products: would make .* features of every record"):
+        build("linear", (784,), 2, {"products": True}, seed=0)
+    with pytest.raises(FedveilError, match=r"model.options.low_ends: must be true or false"):
+        build("linear", (3,), 2, {"low_ends": "yes"}, seed=0)
+
+
 def test_a_hat_tells_small_amounts_apart_by_factors_and_leaves_flags_alone() -> None:
     heights = hat(torch.tensor([[-1.0, -0.999, -0.99, -0.9, -0.5, 0.0, 1.0]]))[0]
     assert heights[0] == heights[5] == heights[6] == 0

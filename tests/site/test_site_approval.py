@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from federation_scene import SETTINGS, Scene, make_scene, policy, write_table
 
 from fedveil.accounting.plan import plan as promised
-from fedveil.config.federation_plan import FederationPlan, RegisteredSite
+from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_plan
 from fedveil.core.errors import FedveilError
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
@@ -212,6 +213,17 @@ def test_names_that_a_path_or_a_certificate_can_not_carry_make_no_site(tmp_path:
                 policy=scene.sites["north"].policy,
             )
     assert not (tmp_path / "other").exists()
+
+
+def test_a_plan_that_would_keep_a_site_busy_or_eat_its_memory_is_one_line(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes=ONE, agreed=False)
+    with pytest.raises(FedveilError, match=r"stop\.rounds: a plan has at most"):
+        scene.another_plan({"stop": {"rounds": 10**8}}, agreed=False)
+    table = json.loads(scene.plan.content)
+    table["spec"]["model"]["options"] = {"hidden": [2**24, 2**24]}
+    plan = read_plan(json.dumps(table, sort_keys=True, separators=(",", ":")).encode())
+    with pytest.raises(FedveilError, match="mlp could not be built"):
+        examine(scene.sites["north"], plan)
 
 
 def test_a_plan_by_another_coordinator_has_another_hash(tmp_path: Path) -> None:

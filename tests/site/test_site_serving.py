@@ -206,6 +206,14 @@ def test_an_answer_that_the_disk_damaged_before_it_left_is_computed_again_for_th
         assert paid.answer == hashlib.sha256(answer).hexdigest()
 
 
+def test_what_a_killed_site_left_half_written_is_removed(scene: Scene) -> None:
+    home = scene.sites["north"]
+    (home.outbox / ".00000000-abc.answer.77.part").write_bytes(b"half")
+    with SiteServer(home) as server:
+        Asker(scene, "north", server.answer).ask()
+    assert [path.suffix for path in home.outbox.iterdir()] == [".answer"]
+
+
 def test_a_site_that_ignored_its_outbox_would_give_two_answers_to_one_charge(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

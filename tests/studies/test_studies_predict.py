@@ -139,7 +139,7 @@ def test_the_three_lines_of_the_card_load_the_model_into_plain_pytorch(
         ("leakage-cnn", {}, True),
         ("prifedsync-mnist", {}, True),
         ("geyer-mlp", {}, True),
-        ("linear", {"limit": 0.5}, True),
+        ("linear", {"limit": 0.5, "constant": 1.0}, True),
         ("linear", {"limit": 0.5, "low_ends": True}, True),
         ("linear", {"products": True}, True),
         ("linear", {"low_ends": True, "products": True}, True),

@@ -55,14 +55,16 @@ class Direction:
         if tilt == self.tilt:
             return self
         exponents = (tilt - self.tilt) * self.losses
-        top = float(exponents.max())
+        top = float(exponents.max(where=self.masses > 0, initial=-math.inf))
+        exponents = np.minimum(exponents, top)  # beyond the last mass there is nothing to scale
         return replace(self, masses=self.masses * np.exp(exponents - top), tilt=tilt, log_scale=self.log_scale + top)
 
     def log_moment(self, order: float) -> float:
         """log Σ p·e^(order·loss) over the finite losses."""
-        exponents = (order - self.tilt) * self.losses
-        top = float(exponents.max())
-        return self.log_scale + top + math.log(float(np.exp(exponents - top) @ self.masses))
+        held = self.masses > 0
+        exponents = (order - self.tilt) * self.losses[held] + np.log(self.masses[held])
+        top = float(exponents.max(initial=-math.inf))
+        return self.log_scale + top + math.log(float(np.exp(exponents - top).sum())) if math.isfinite(top) else top
 
     def deltas(self, epsilons: Floats) -> Floats:
         """Hockey-stick divergences Σ p·(1 − e^(ε − loss))⁺ + p(∞), for any real ε."""

@@ -94,7 +94,7 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     from fedveil.runtimes.invitation import read_invitation
     from fedveil.site.approval import approve, examine
     from fedveil.site.approval_lines import examined_lines
-    from fedveil.site.connection import check_invitation, connect
+    from fedveil.site.connection import check_invitation, connect, connected_to
     from fedveil.site.home import SiteHome
 
     site, invited = SiteHome(home), read_invitation(invitation)
@@ -104,7 +104,10 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     if not yes:
         ask_first("\nagree to this plan?")
     approve(site, read)
+    before = connected_to(site)
     connect(site, invited)
+    if before not in (None, connected_to(site)):
+        click.echo(f"this site now serves the coordinator at {connected_to(site)}, and no longer the one at {before}")
     click.echo(f"agreed to {read.hash}; next: fedveil site serve")
 
 
@@ -174,7 +177,7 @@ def site_serve_command(home: Path, kit: Path | None) -> None:
 
     site = SiteHome(home)
     place = kit or kit_of(site)
-    with SiteServer(site) as server:
+    with SiteServer(site, say=click.echo) as server:
         agreed = sum(map(server.ledger.agrees_to, server.ledger.approved))
         click.echo(f"site '{site.name}' is serving {agreed} {'plan' if agreed == 1 else 'plans'}")
         serve(place, server.answer, click.echo)

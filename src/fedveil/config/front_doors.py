@@ -43,9 +43,13 @@ FASTEST = 8.0
 """The largest rate at which steps with this momentum settle on features of length 1, where curvature is below 1/2."""
 OTHER_CLIP, OTHER_FASTEST = 0.3, 1.0
 """For a network that the user names, of whose features nothing is known, and for squared errors, which curve more."""
+NUMBER_NOISE, NUMBER_CONSTANT = 0.25, 1.0
+"""For predicted numbers, which lie between −1 and 1: less noise in the outputs, because all of it is an error, and a
+larger constant behind a row. A class follows from a row's direction; a number may follow from its length, too."""
 LITTLE_NOISE = 0.1
-"""From which length of a round's way on (for a noise of 1 in the outputs) rows have more features than their numbers.
-Where noise lets a model go less far than that, it only finds what single numbers say."""
+"""From which length of a round's way on (for a noise of 1 in the outputs, and two classes) rows have more features than
+their numbers. Where noise lets a model go less far than that, it only finds what single numbers say. Every class has
+noise of its own, so with more of them the way must be longer by the root of their number."""
 MOST_FEATURES, MOST_NUMBERS = 4_000, 100_000_000
 """Features of a row, and of all rows together: they are kept in memory."""
 
@@ -121,8 +125,15 @@ def _model(facts: PublicFacts, named: Any) -> Choice:
 
 
 def _row_features(facts: PublicFacts, model: Choice, way: float) -> tuple[Choice, ...]:
-    """What a linear model is shown of a row beside its numbers, if noise and memory allow more than those."""
-    if model.value != "linear" or model.reason == NAMED or way < LITTLE_NOISE:
+    """What a linear model is shown of a row beside its numbers, if noise and memory allow more than those.
+
+    Nothing more where a number is predicted: noise that changes no class is an error there.
+    """
+    if model.value != "linear" or model.reason == NAMED:
+        return ()
+    if facts.outputs == 1:
+        return (Choice("model.options.constant", NUMBER_CONSTANT, "a number may depend on how long a row was"),)
+    if way < LITTLE_NOISE * math.sqrt(facts.outputs / 2):
         return ()
 
     def fits(low_ends: bool) -> bool:
@@ -147,10 +158,11 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
         noise = math.sqrt(uses) / mean / (math.sqrt(together) * facts.mean_records) * math.sqrt(rounds)
     own = model.reason == NAMED
     least, fastest = (OTHER_CLIP, OTHER_FASTEST) if own or facts.outputs == 1 else (LEAST_CLIP, FASTEST)
-    way = OUTPUT_NOISE * (1 - MOMENTUM) / noise if noise else math.inf  # rate × clip
+    allowed = NUMBER_NOISE if facts.outputs == 1 else OUTPUT_NOISE
+    way = allowed * (1 - MOMENTUM) / noise if noise else math.inf  # rate × clip
     rate = min(fastest, _rounded(way / least))
     clip = least if own else min(max(_rounded(way / rate), least), MOST_CLIP)
-    slow = f"with clip {clip:g} it keeps the noise of all rounds near {OUTPUT_NOISE:g} in the outputs"
+    slow = f"with clip {clip:g} it keeps the noise of all rounds near {allowed:g} in the outputs"
     return (
         *_row_features(facts, model, way),
         *cohort,

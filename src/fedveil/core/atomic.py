@@ -71,8 +71,18 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
 def whole_folder(path: Path) -> Iterator[None]:
     """A new directory, or an empty one, is filled here: if that fails or is interrupted, nothing of it is left.
 
-    What was in a directory before is never touched.
+    What was in a directory before is never touched. Two processes can't fill the same one: what the second of them
+    removed would be the first one's.
     """
+    place = path.resolve()
+    claim = place.with_name(f".{place.name}.making")
+    try:
+        with disk_errors(claim):
+            make_folder(claim)
+    except FedveilError as error:
+        if not isinstance(error.__cause__, FileExistsError):
+            raise
+        raise FedveilError(f"{claim}: another process is making {path}; if it was killed, remove both") from None
     existed = path.exists()
     empty = not existed or (path.is_dir() and not any(path.iterdir()))
     try:
@@ -84,6 +94,9 @@ def whole_folder(path: Path) -> Iterator[None]:
             if not existed:
                 path.rmdir()
         raise
+    finally:
+        with suppress(OSError):
+            claim.rmdir()
 
 
 def sync_folder(path: Path) -> None:

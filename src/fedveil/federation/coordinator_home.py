@@ -104,12 +104,16 @@ class CoordinatorHome:
     def held(self) -> Iterator[None]:
         """Let nobody else run this federation, or invite to it, for as long: two would share a port and a kit."""
         path = self.directory / "held"
-        with disk_errors(path), open(path, "a", opener=private_opener) as file:
+        with disk_errors(path):
+            file = private_opener(str(path), os.O_RDWR | os.O_CREAT)
+        try:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise FedveilError(f"{self.directory}: another process is working on this federation") from None
             yield
+        finally:
+            os.close(file)  # and with it goes the lock
 
     def read_marks(self) -> dict[str, str]:
         if not self.marks_file.is_file():

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from fedveil.models.unit_rows import CONSTANT, NEAR, PEAK, UnitRows
+from fedveil.models.unit_rows import NEAR, PEAK, UnitRows
 
 _WRITTEN_AS_THEY_ARE = (
     nn.Linear, nn.Conv2d, nn.ReLU, nn.Sigmoid, nn.Tanh, nn.ELU, nn.Flatten, nn.MaxPool2d, nn.AvgPool2d, nn.Dropout,
@@ -36,7 +36,7 @@ def _linear_lines(model: nn.Module, file: str) -> tuple[str, str, str] | None:
     row = f"rows.flatten(1).clamp({-rows.limit!r}, {rows.limit!r})"
     if rows.low_ends:
         row = f"torch.cat([{row}, {_hat(f'{row} / {rows.limit!r}')}], 1)"
-    row = f"torch.nn.functional.normalize(torch.nn.functional.pad({row}, (0, 1), value={CONSTANT!r}), dim=1)"
+    row = f"torch.nn.functional.normalize(torch.nn.functional.pad({row}, (0, 1), value={rows.constant!r}), dim=1)"
     weight = f'safetensors.torch.load_file("{file}")["head.weight"]'
     if not rows.products:
         return "import torch, safetensors.torch", f"weight = {weight}", f"model = lambda rows: {row} @ weight.T"

@@ -298,7 +298,9 @@ class RunFiles:
 
     def add_to_round(self, round: int, figures: Mapping[str, float]) -> None:
         """Add what was measured of a round after it was noted."""
-        self._write_events(event | figures if event.get("round") == round else event for event in self.read_events())
+        self._write_events(
+            {**event, **figures} if event.get("round") == round else event for event in self.read_events()
+        )
 
     def _write_events(self, events: Iterable[Mapping[str, Any]]) -> None:
         write_whole(self.events, "".join(json.dumps(event) + "\n" for event in events).encode(), private=True)

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.printable_text import printable
 from fedveil.runtimes.frames import FrameLink
 from fedveil.runtimes.starting_checks import kit_problem, wait_for_port
 from fedveil.runtimes.startup_kit import LARGEST_MESSAGE
@@ -70,7 +71,7 @@ class _Node:
         """The last error that it wrote, for a person to read."""
         lines = [line for name in ("log.txt", "output.txt") for line in _tail(self.kit / name)]
         errors = [line for line in lines if " ERROR " in line or "Error" in line]
-        return (errors or lines or ["it wrote nothing"])[-1]
+        return printable((errors or lines or ["it wrote nothing"])[-1])
 
 
 class FlareTransport:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fedveil.core.declaration_records import read_receipt, same_declaration
 from fedveil.core.errors import FedveilError
+from fedveil.core.printable_text import printable
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Declaration, Population, Receipt, Taps
 from fedveil.engine.batched import EVALUATION_SLICE, Engine, Evaluation, SiteCounts
@@ -251,7 +252,7 @@ def _refusal_in(header: Mapping[str, Any]) -> Refusal | None:
     kind, text = header.get("reason"), header.get("text")
     if not isinstance(kind, str) or not isinstance(text, str):
         raise MessageUnreadable("it refuses without a reason")
-    return Refusal(kind[:LONGEST_REASON], text[:LONGEST_REASON])
+    return Refusal(printable(kind[:LONGEST_REASON]), printable(text[:LONGEST_REASON]))
 
 
 def _receipts(

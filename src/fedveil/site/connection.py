@@ -72,6 +72,15 @@ def connect(home: SiteHome, invitation: Invitation) -> None:
         )
 
 
+def connected_to(home: SiteHome) -> str | None:
+    """Where the coordinator is that this site serves, as `HOST:PORT`; None where there is none yet."""
+    path = home.kit / "startup" / "fed_client.json"
+    try:
+        return str(json.loads(path.read_bytes())["servers"][0]["service"]["target"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
 def kit_of(home: SiteHome) -> Path:
     """What the site serves from; an error where it has not agreed to an invitation yet."""
     if not home.kit.is_dir():

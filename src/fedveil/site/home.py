@@ -46,6 +46,8 @@ from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.site.policy import SitePolicy, read_policy
 
 KEY_BYTES = 32
+LARGEST_LOG = 2_000_000
+"""Bytes; of a larger log the older half is dropped."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,10 @@ class SiteHome:
         return plan
 
     def note(self, text: str) -> None:
-        """A line for the site's own people."""
+        """A line for the site's own people. Who asks again and again must not fill the disk."""
+        with disk_errors(self.log):
+            if self.log.is_file() and self.log.stat().st_size > LARGEST_LOG:
+                write_whole(self.log, self.log.read_bytes()[-LARGEST_LOG // 2 :], private=True)
         with disk_errors(self.log), open(self.log, "a", encoding="utf-8", opener=private_opener) as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 

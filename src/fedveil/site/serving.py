@@ -64,19 +64,26 @@ class AnswerStep(StrEnum):
 class SiteServer:
     """Use it as a context manager: it holds the ledger, so that there is one for each site.
 
-    `before` is called before every step.
+    `before` is called before every step. `say` gets a line for whoever looks on when a question is refused or fails.
     """
 
-    def __init__(self, home: SiteHome, before: Callable[[AnswerStep], None] = lambda step: None) -> None:
-        self._home, self._before = home, before
+    def __init__(
+        self,
+        home: SiteHome,
+        before: Callable[[AnswerStep], None] = lambda step: None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._home, self._before, self._say = home, before, say
         self._lock = threading.Lock()
         self._outbox = Outbox(home.outbox)
         self._work: dict[str, PlannedWork] = {}
         self._spending = Spending(home)
         self._ledger: LifetimeLedger | None = None
+        self._said = ""
 
     def __enter__(self) -> Self:
         self._ledger = self._home.opened_ledger()
+        self._outbox.clear_parts()
         return self
 
     def __exit__(
@@ -232,6 +239,10 @@ class SiteServer:
         return write_message(self._home.signing_key, Speaker.SITE, plan, header)
 
     def _note(self, text: str) -> None:
+        line = text.splitlines()[0]
+        if line != self._said:  # the same question comes again and again
+            self._said = line
+            self._say(line)
         try:
             self._home.note(text)
         except FedveilError:
