@@ -23,7 +23,7 @@ from typing import Any
 from fedveil.accounting.tradeoff import mean_of_epsilon
 from fedveil.config.public_facts import PublicFacts
 from fedveil.core.errors import FedveilError
-from fedveil.models.unit_rows import row_features
+from fedveil.models.layer_counts import row_features
 
 OUTPUT_NOISE = 1.0
 """The noise of the whole training, in units of a model's outputs."""

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from fedveil.core.checks import FieldError, positive
 from fedveil.models.features import FixedFeatures
+from fedveil.models.layer_counts import row_features
 
 CONSTANT = 0.25
 """What stands behind every row, of numbers between −1 and 1, if nothing else is said."""
@@ -52,12 +53,6 @@ class UnitRows(FixedFeatures):
         parts = [rows, hat(rows / self.limit)] if self.low_ends else [rows]
         unit = functional.normalize(torch.cat([*parts, torch.full_like(rows[:, :1], self.constant)], dim=1), dim=1)
         return with_products(unit) if self.products else unit
-
-
-def row_features(numbers: int, *, low_ends: bool, products: bool) -> int:
-    """How many features are made of so many numbers."""
-    base = numbers * (2 if low_ends else 1) + 1
-    return base + (base * (base + 1) // 2 if products else 0)
 
 
 def hat(rows: Tensor) -> Tensor:

@@ -58,8 +58,13 @@ class Samples:
 
     def of(self, clients: Set[int]) -> Samples:
         """Those of these clients alone."""
-        noise, reports, records = (_of(one, clients) for one in (self.noise, self.reports, self.records))
-        return Samples(self.clients.intersection(clients), self.coordinates, noise, reports, records)
+        return Samples(
+            self.clients.intersection(clients),
+            self.coordinates,
+            _of(self.noise, clients),
+            _of(self.reports, clients),
+            _of(self.records, clients),
+        )
 
 
 @dataclass(kw_only=True)
