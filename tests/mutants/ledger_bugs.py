@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutant import Mutant, Patch
 from source_lines import LOOP, RECEIPTS, TESTS
 
-_DERIVED, _RUN, _FILE = "runs/derived_charges.py", "runs/run.py", "ledger/chained_file.py"
+_DERIVED, _RUN, _FILE = "runs/derived_charges.py", "runs/round_by_round.py", "ledger/chained_file.py"
 _CHARGE = "pay=lambda state, cohort: ledger.charge(state.round, cohort, charges(state.round, cohort, state.bound)),"
 _EXECUTE = "ledger.execute(closed.round, closed.receipts, closed.arrived)"
 
