@@ -12,28 +12,22 @@ from typing import Any
 
 from fedveil.accounting.claims import claims
 from fedveil.accounting.context import Context
-from fedveil.accounting.plan import plan, replay
-from fedveil.accounting.site_table import own_cell
+from fedveil.accounting.plan import plan
 from fedveil.accounting.table import Table, releasable_cells
 from fedveil.config.data_spec import without_folders
 from fedveil.core.atomic import write_whole
 from fedveil.core.errors import ArgumentError, FedveilError
-from fedveil.core.guarantee import CaveatKind, Guarantee, cell_name
+from fedveil.core.guarantee import CaveatKind, Guarantee
 from fedveil.core.openness import OWN_TESTS
 from fedveil.core.scores import FIGURES, Scores
 from fedveil.core.tasks import read_task
-from fedveil.core.types import TableCell
 from fedveil.core.verdicts import Verdict
 from fedveil.ledger.chain import SHORT_HEAD
 from fedveil.report.model.evidence_facts import AuditFacts
 from fedveil.report.model.federation_facts import FederationFacts
-from fedveil.report.model.number_texts import delta_text
-from fedveil.report.model.run_facts import Clients, EpsilonLine, Options, Run
+from fedveil.report.model.run_facts import Options, Run
 from fedveil.report.model.verdict_sentence import risk_of_cell
-from fedveil.report.page.axis_scales import evenly_chosen
 from fedveil.report.page.html_page import page_html
-from fedveil.runs.book import Book
-from fedveil.runs.budgeted_admission import admission_of, past_of
 from fedveil.runs.describe import clients_words, clip_words, training_words
 from fedveil.runs.evidence import read_attacks, read_audits
 from fedveil.runs.read import Reading, read_run
@@ -41,13 +35,11 @@ from fedveil.runs.result import executed_cells
 from fedveil.studies.cell_risks import certificate_facts, sites_of
 from fedveil.studies.certificate_texts import trust_sentences, uncovered_sentences
 from fedveil.studies.histories import expanded, names_of
+from fedveil.studies.spending_facts import clients_of, epsilon_lines
 from fedveil.zoo import ZOO
 
 MOST_REPORTED = 50
 """More runs than this nobody reads on one page."""
-
-CHART_MARKS = 16
-"""Rounds at which ε is computed for the chart."""
 
 PUBLIC_EVENTS, MEASURED = ("event", "round"), ("loss", "majority", *FIGURES)
 """What of an event follows from the published models alone, and from them and the validation records."""
@@ -144,10 +136,10 @@ def run_facts(read: Reading, name: str, *, release: bool = False) -> Run:
         spent=_stored_cells(read) if table is None else table.guarantees,
         claims=() if context is None else claims(context),
         rounds=tuple(read.events),
-        epsilon_lines=_epsilon_lines(read, context, table, promise, release),
+        epsilon_lines=epsilon_lines(read, context, table, promise, release),
         epsilon_lines_spent=table is not None and not release,
         budget=None if budget is None else (budget.epsilon, budget.cell),
-        clients=None if release else _clients(read, context, promise, table),
+        clients=None if release else clients_of(read, context, promise, table),
         clips=tuple(clip_words(spec)),
         attacks=tuple(attacks),
         audits=tuple(audits),
@@ -268,87 +260,3 @@ def _environment(read: Reading) -> dict[str, str]:
         head = read.book.summary.head
         known["ledger"] = "not chained (an older format)" if head is None else f"head {head[:SHORT_HEAD]}"
     return known | ({"begun": known["begun"].replace("T", " ").replace("+00:00", " UTC")} if "begun" in known else {})
-
-
-# ε over rounds
-
-
-def _epsilon_lines(
-    read: Reading, context: Context | None, table: Table | None, promise: Table | None, release: bool
-) -> tuple[EpsilonLine, ...]:
-    """ε of every finite cell at a few rounds; cells that agree in everything share a line."""
-    shown = promise if release or table is None else table
-    if context is None or shown is None:
-        return ()
-    alike: dict[tuple[Any, ...], list[Guarantee]] = {}
-    for cell in shown.guarantees:
-        if cell.finite:
-            key = (cell.unit, cell.relation, cell.composition, f"{cell.epsilon:.6g}")
-            alike.setdefault(key, []).append(cell)
-    lines, single = [], replace(context, copies=1)  # a chart speaks of one copy
-    for cells in alike.values():
-        unit, view = cells[0].unit, cells[0].view
-        if release or table is None or read.book is None:  # there is no table without a book
-            points = _promised_points(single, (unit, view))
-        else:
-            points = _spent_points(single, read.book, (unit, view))
-        lines.append(EpsilonLine(f"{unit} × {', '.join(str(each.view) for each in cells)}", points))
-    return tuple(lines)
-
-
-def _promised_points(context: Context, cell: TableCell) -> tuple[tuple[float, float], ...]:
-    """ε as it is promised for so many rounds."""
-    marks = [index + 1 for index in evenly_chosen(context.method.rounds, CHART_MARKS)]
-    return tuple((float(rounds), plan(context, rounds).of(*cell).epsilon) for rounds in marks)
-
-
-def _spent_points(context: Context, book: Book, cell: TableCell) -> tuple[tuple[float, float], ...]:
-    """ε as it was spent after so many rounds."""
-    points = []
-    for rounds in (index + 1 for index in evenly_chosen(book.begun, CHART_MARKS)):
-        charges = [charge for charge in book.charges if charge.round < rounds]
-        attempts = [round for round in book.attempts if round < rounds]
-        points.append((float(rounds), replay(context, charges, rounds, attempts=attempts).of(*cell).epsilon))
-    return tuple(points)
-
-
-# Who took part
-
-
-def _clients(read: Reading, context: Context | None, promise: Table | None, table: Table | None) -> Clients | None:
-    book = read.book
-    if book is None or context is None:
-        return None
-    population = context.population
-    cell = None if table is None else own_cell(table)
-    epsilon = None if cell is None or table is None else table.per_client(*cell)
-    promised = promise.per_client(*cell) if population.names and cell is not None and promise is not None else None
-    left, rule = _left(read, context, book)
-    return Clients(
-        records=population.records,
-        rounds=book.rounds_of_clients(population.clients),
-        cell="" if cell is None else cell_name(*cell),
-        epsilon=epsilon,
-        left=left,
-        rule=rule,
-        names=population.names,
-        promised=promised,
-    )
-
-
-def _left(read: Reading, context: Context, book: Book) -> tuple[tuple[int, ...] | None, str]:
-    """How many rounds each client has left, and by which rule."""
-    budget, most, method = context.budget, context.limit, context.method
-    if budget is None and most is None:
-        return None, "Nothing limits how often a client is drawn: no limit of rounds and no budget was set."
-    rule = "" if most is None else f"A client may take part in at most {most:,} rounds. "
-    if budget is not None:
-        rule += f"No client may pass ε = {budget.epsilon:g} of {budget.cell} at δ = {delta_text(budget.delta)}"
-    try:
-        admission = admission_of(context, past_of(book.rounds, context.seeded, read.published))
-        left = tuple(admission.left(min(read.published, method.rounds - 1)))
-    except FedveilError as error:
-        return None, f"{rule}. What is left can't be computed ({error})."
-    if budget is None:
-        return left, rule.strip()
-    return left, f"{rule}; what is left is counted at the price of the next round."
