@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedveil.core.norms import lengths
 from fedveil.engine.fused.stages import Layer
-from fedveil.engine.fused.workspace import Shelf, missing
+from fedveil.engine.fused.workspace import Shelf, not_prepared
 from fedveil.native.small_layers import ConvolutionShape
 
 VANISHING = 1e-15
@@ -67,7 +67,7 @@ class Dense(Layer):
         if self._direct(shelf):
             norms = shelf.buffer("norms", shelf.slots)
             shelf.kept["delta"] = delta = delta.contiguous()
-            shape: ConvolutionShape = shelf.once("shape", missing)
+            shape: ConvolutionShape = shelf.once("shape", not_prepared)
             shape.dense_norms(inputs, delta, norms, self.lanes)
             return norms
         sizes, errors = lengths(inputs), lengths(delta)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fedveil.engine.fused.geometry import Geometry
 from fedveil.engine.fused.stages import Layer
-from fedveil.engine.fused.workspace import Shelf, missing
+from fedveil.engine.fused.workspace import Shelf, not_prepared
 from fedveil.native.small_layers import ConvolutionShape
 
 SHORT_STRETCH = 16
@@ -89,7 +89,7 @@ class DirectConvolution(Layer):
 
     def _shape(self, shelf: Shelf) -> ConvolutionShape:
         """That of the forward pass."""
-        shape: ConvolutionShape = shelf.once("shape", missing)
+        shape: ConvolutionShape = shelf.once("shape", not_prepared)
         return shape
 
     def _outputs(self, shelf: Shelf) -> Tensor:

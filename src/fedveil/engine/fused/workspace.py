@@ -51,7 +51,7 @@ class Shelf:
         return self.buffer(name, (size // LANES + 1) * LANES)[:, :size]
 
 
-def missing(shelf: Shelf) -> Any:
+def not_prepared(shelf: Shelf) -> Any:
     """For `Shelf.once`, where the forward pass has prepared what is asked for."""
     raise AssertionError("backward before forward")
 

@@ -220,7 +220,7 @@ class _Convolution(torch.autograd.Function):
         out = step.arena.take(pictures, *pictures.shape[:2], *places, filters)
         flat = out.view(count, -1, filters)
         if use.direct:
-            direct_kernels.convolved(pictures, use.kernels, window, out)
+            direct_kernels.convolve_directly(pictures, use.kernels, window, out)
         elif use.large(pictures):
             settings = (None, window.stride, window.padding, window.spread)
             for own, kernel, result in zip(pictures, use.for_library, out, strict=True):

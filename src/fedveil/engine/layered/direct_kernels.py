@@ -24,7 +24,7 @@ def takes(pictures: Tensor, kernels: Tensor, window: Window) -> bool:
     return bool(VECTOR_WIDTHS) and narrow and here and window.spread == (1, 1)
 
 
-def convolved(pictures: Tensor, kernels: Tensor, window: Window, out: Tensor) -> None:
+def convolve_directly(pictures: Tensor, kernels: Tensor, window: Window, out: Tensor) -> None:
     """Write outputs `[K, S, H', W', O]`."""
     _shape(pictures.shape, kernels.shape[1], window).convolve(_flat(kernels), pictures, out, VECTOR_WIDTHS[0])
 
@@ -33,7 +33,7 @@ def by_inputs(delta: Tensor, kernels: Tensor, window: Window, out: Tensor) -> No
     """Write the derivative by the pictures, from that by the outputs: a convolution too, where nothing is skipped."""
     mirrored = window.mirrored
     if mirrored is not None:
-        convolved(delta, kernels.flip(3, 4).transpose(1, 2), mirrored, out)
+        convolve_directly(delta, kernels.flip(3, 4).transpose(1, 2), mirrored, out)
         return
     _shape(out.shape, kernels.shape[1], window).reverse(_flat(kernels), delta, delta, out, VECTOR_WIDTHS[0])
 
