@@ -32,15 +32,13 @@ from network_workloads import NETWORKS, NetworkWorkload
 from peers import opacus_per_layer, plain_sgd
 
 HERE = Path(__file__).parent
-CLIENTS, PEER_STEPS = 16, 5
-STEPS = {"residual": 2, "transformer": 2, "lstm": 2, "wide-mlp": 6}
-"""Of a round: what a round costs once counts more where steps are cheap for their number of parameters."""
+CLIENTS, STEPS = 16, 20
+"""Clients of a round, and steps of each. A client's work begins, for all alike, with a copy of the round's model."""
 
 
 def ours(workload: NetworkWorkload, private: bool) -> Callable[[], float]:
     """µs of CPU time a step and client, of the engine in this process."""
-    steps = STEPS[workload.model]
-    engine = Engine(workload.job(private=private, population=CLIENTS, cohort=CLIENTS, steps=steps))
+    engine = Engine(workload.job(private=private, population=CLIENTS, cohort=CLIENTS, steps=STEPS))
     network = workload.network()
     start, count = Layout.of(network).vector(network), -(-CLIENTS // engine.plan.clients)
     chunks = [range(number * CLIENTS // count, (number + 1) * CLIENTS // count) for number in range(count)]
@@ -49,7 +47,7 @@ def ours(workload: NetworkWorkload, private: bool) -> Callable[[], float]:
         begun = time.process_time()
         for clients in chunks:
             engine.train(Broadcast(0, start), clients)
-        return (time.process_time() - begun) / (CLIENTS * steps) * 1e6
+        return (time.process_time() - begun) / (CLIENTS * STEPS) * 1e6
 
     return measure
 
@@ -61,15 +59,14 @@ def peers(workload: NetworkWorkload, private: bool) -> Callable[[], float]:
         from opacus.validators import ModuleValidator
 
         network = ModuleValidator.fix(network)
-    examples = workload.examples(PEER_STEPS * workload.batch)
+    examples = workload.examples(STEPS * workload.batch)
     inputs, labels = to_float(examples.inputs).split(workload.batch), examples.labels.split(workload.batch)
     batches, train = list(zip(inputs, labels, strict=True)), opacus_per_layer if private else plain_sgd
 
     def measure() -> float:
-        own = copy.deepcopy(network)
         begun = time.process_time()
-        train(own, batches)
-        return (time.process_time() - begun) / PEER_STEPS * 1e6
+        train(copy.deepcopy(network), batches)
+        return (time.process_time() - begun) / STEPS * 1e6
 
     return measure
 
@@ -98,7 +95,7 @@ def compare(workload: NetworkWorkload, repeats: int) -> dict[str, Any]:
     return {
         "title": workload.title,
         "parameters": Layout.of(workload.network()).size,
-        "steps": STEPS[workload.model],
+        "steps": STEPS,
         "microseconds": {label: round(value, 1) for label, value in medians.items()},
         "samples": {label: [round(value, 1) for value in values] for label, values in samples.items()},
         "opacus_over_fed_cdp": ratio("opacus", "fedveil fed-cdp"),
