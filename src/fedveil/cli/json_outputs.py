@@ -548,6 +548,7 @@ class FederationStatusOutput(TypedDict):
     delta: float
     figure: str
     quality: float | None
+    counted: bool
     sites: list[SiteContactOutput]
 
 
