@@ -83,13 +83,15 @@ class Watched:
         {"seed": 5, **CLIENT_NOISE, "upload": FOLLOWING},
         {"seed": 5, "method": "fed-sdp", "example": "none"},
         {"seed": 5, "method": "dssgd", "example": "none"},
+        {"seed": 5, "local": {"steps": 1, "rate": 0.5}},
+        {"seed": 5, "local": {"steps": 1, "rate": 0.5}, "batch": {"kind": "all"}},
         {"seed": 5, "batch": {"kind": "partition", "size": 10}, "example": EACH_ROW},
         {"seed": 5, "personal": {"kind": "interpolated", "alpha": 0.3}},
         {"seed": 5, "personal": {"kind": "interpolated"}, "cohort": {"kind": "fixed", "size": 2}},
         {"seed": 5, "personal": {"kind": "identity"}},
     ],
     ids=["no noise", "records", "fixed", "poisson", "uploads", "quantile", "server", "compressed",
-         "each row", "own models", "own models of some", "identity"],
+         "one step", "one step of batches that differ", "each row", "own models", "own models of some", "identity"],
 )  # fmt: skip
 def test_a_federation_ends_in_the_bits_of_the_simulation(tmp_path: Path, settings: dict[str, Any]) -> None:
     scene = make_scene(tmp_path, settings, allowed=REHEARSAL)

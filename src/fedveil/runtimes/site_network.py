@@ -31,6 +31,7 @@ from fedveil.engine.personal_models import Starts
 from fedveil.engine.server_state import ServerState
 from fedveil.mechanisms.noise import grid_width
 from fedveil.mechanisms.right_counts import RightCounts, counts_width, read_counts
+from fedveil.method import Method
 from fedveil.runtimes.local import one_thread, precomputed
 from fedveil.runtimes.messages import MessageUnreadable, Speaker, read_message, tensor_bytes, write_message
 from fedveil.runtimes.transport import Transport
@@ -130,6 +131,17 @@ def evaluation_name(plan: bytes, round: int, parameters: Tensor) -> str:
     return digest.hexdigest()
 
 
+def sends_cells(method: Method, declared: Sequence[Declaration], records: Sequence[int]) -> bool:
+    """Whether answers are integers on the grid of their noise, which the server adds exactly; else they are updates.
+
+    `declared` is what the site does; `records` are those of all sites: after one step, sums are added as integers only
+    where all sites declare the same batch.
+    """
+    if method.upload is not None:
+        return any(one.adds_up and one.sum_std > 0 for one in declared)
+    return method.example is not None and method.examples_add_up(records)
+
+
 @dataclass(frozen=True)
 class CountedAtSites:
     """How sites measure a model on records that they hold out; `held_out[i]` is how many those of site `i` are."""
@@ -192,11 +204,15 @@ class NetworkRuntime:
         receipts = _receipts(answer.get("receipts"), own, broadcast.round, client, size)
         upload = None if method.upload is None else method.upload.at(broadcast.round, method.rounds, broadcast.bound)
         cells = None
-        if any(one.adds_up and one.sum_std > 0 for one in own):
+        if sends_cells(method, own, self._population.records):
             cells = _vector(given.pop("cells", None), size, torch.float64)
             if not bool((cells.round() == cells).all()):
                 raise MessageUnreadable("its update is not on the grid of its noise")
-            update = (cells * grid_width(own[-1].sum_std)).to(torch.float32)
+            worth = 1.0
+            if method.upload is None:  # the noisy sum of one step's gradients
+                rate, records = method.local.rate.at(broadcast.round, method.rounds), self._population.records[client]
+                worth = -rate / method.batch.declared(records)
+            update = (cells * grid_width(own[-1].sum_std) * worth).to(torch.float32)
         else:
             update = _vector(given.pop("update", None), size, torch.float32)
         report = None

@@ -15,7 +15,7 @@ from fedveil.core.declaration_records import receipt_record
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration
 from fedveil.engine.client import Broadcast
-from fedveil.runtimes.site_network import evaluation_name, question_name
+from fedveil.runtimes.site_network import evaluation_name, question_name, sends_cells
 from fedveil.site.refusals import RefusalKind, Refused
 from fedveil.site.site_work import PlannedWork, sendable
 
@@ -56,7 +56,9 @@ class TrainingQuestion:
             raise FedveilError(f"round {self.round}: what was measured on the tensors is not as declared")
         if self.work.own_model is not None:
             self.work.own_model.keep(self.round, self.broadcast.parameters, upload.update)
-        header, tensors = sendable(upload)
+        plan = self.work.plan
+        whole = sends_cells(plan.spec.method, self.declared, plan.population.records)
+        header, tensors = sendable(upload, cells=whole)
         return {"kind": "update", **header}, tensors
 
 

@@ -210,9 +210,9 @@ class PlannedWork:
         return job, choose(job.model, job.sites.examples.inputs, job.objective)
 
 
-def sendable(upload: Upload) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What leaves the site: receipts, and the update as it was noised. Diagnostics of raw records do not."""
-    tensors = {"update": upload.update} if upload.cells is None else {"cells": upload.cells}
+def sendable(upload: Upload, *, cells: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What leaves the site: receipts, and the noised update or its `cells`. Diagnostics of raw records do not."""
+    tensors = {"cells": upload.cells} if cells and upload.cells is not None else {"update": upload.update}
     tensors |= {} if upload.report is None else {"report": upload.report.to(torch.float64)}
     return {"receipts": [receipt_record(receipt) for receipt in upload.receipts]}, tensors
 
