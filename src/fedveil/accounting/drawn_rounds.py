@@ -99,7 +99,7 @@ def _exact_tails(times: int, size: int, clients: int, most: int) -> Floats:
                     moved[place + 1] += number
                 after[tuple(moved)] += weight * chance
         states = after
-    share = sum(weight * np.array(state, dtype=np.float64) for state, weight in states.items()) / clients
+    share = np.array(list(states.values())) @ np.array(list(states), dtype=np.float64) / clients
     return np.asarray(np.cumsum(share[:0:-1])[::-1])
 
 
