@@ -39,7 +39,7 @@ docs: install
 bench: install
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/steps.py $(BENCH)
-	test ! -e benchmarks/networks.py || $(BIN)/python benchmarks/networks.py $(if $(BENCH),--repeats 2)
+	$(BIN)/python benchmarks/networks.py $(if $(BENCH),--repeats 2)
 	$(BIN)/python benchmarks/simulators.py $(BENCH)
 ifndef BENCH
 	$(BIN)/python benchmarks/rows.py

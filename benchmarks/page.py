@@ -20,6 +20,10 @@ COLUMNS = {
     "plain over a torch loop": "plain over a torch loop",
     "private over plain": "private over plain",
 }
+SHORT = (
+    "\n\nThis is the short version: fewer clients, steps and turns. What a round costs once weighs more in it, so its"
+    " ratios are below those of\nthe full one."
+)
 
 
 def page(results: Path = HERE / "results") -> str:
@@ -29,10 +33,15 @@ def page(results: Path = HERE / "results") -> str:
         _networks(_read(results, "networks")),
         _simulators(_read(results, "simulators")),
         _scaling(_read(results, "steps")),
+        _large_population(_read(results, "memory")),
+        _startup(_read(results, "startup")),
         _rows(_read(results, "rows")),
         _attacks(_read(results, "attacks")),
     ]
-    return "\n\n".join(["# Speed", *(part for part in parts if part)]) + "\n"
+    return (
+        "\n\n".join(["# Speed", "For whoever asks how fast it is, and beside what.", *(part for part in parts if part)])
+        + "\n"
+    )
 
 
 def _read(results: Path, name: str) -> dict[str, Any] | None:
@@ -92,6 +101,7 @@ def _steps(found: dict[str, Any] | None) -> str:
         + "\n\nDrawing the noise takes "
         + ", ".join(f"{result['noise_share']:.0%}" for result in found["workloads"].values())
         + " of a Fed-CDP step."
+        + (SHORT if found.get("quick") else "")
     )
 
 
@@ -144,6 +154,32 @@ def _scaling(found: dict[str, Any] | None) -> str:
         f" client with {', '.join(scaling['microseconds_by_cohort'])} clients a round: {by_cohort} µs.\nA round of"
         f" {memory['cohort']:,} of {memory['clients']:,} clients peaks at"
         f" {memory['peak_megabytes'] / 1000:.1f} GB over all processes."
+    )
+
+
+def _large_population(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    peak = found["peak"]["here"]
+    return (
+        "## Many clients\n\n"
+        f"A whole run of one round with {found['cohort']:,} of {found['clients']:,} clients peaks at"
+        f" {peak['proportional_megabytes'] / 1000:.1f} GB over all processes, shared\nmemory counted once"
+        f" (`python benchmarks/memory.py`)."
+    )
+
+
+def _startup(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    rows = [
+        [f"`fedveil {name}`", *(_range(times["here"][kind], 2) for kind in ("processor", "wall"))]
+        for name, times in found["seconds"].items()
+    ]
+    return (
+        "## From the shell\n\n"
+        f"Seconds that commands take (`python benchmarks/startup.py`), medians of {found['repeats']} and their range,"
+        f" at a load of {found['load']}.\n\n" + _table(["", "of a core", "on the clock"], rows)
     )
 
 

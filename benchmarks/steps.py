@@ -225,7 +225,7 @@ def main() -> None:
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
-    report = {"about": machine, "turns": turns, "workloads": results}
+    report = {"about": machine, "turns": turns, "quick": asked.quick, "workloads": results}
     if not (asked.quick or asked.no_scaling):
         report |= {"scaling": scaling(turns), "memory": memory()}
         print(f"\nscaling {report['scaling']}\nmemory {report['memory']}")

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 # Tests run beside each other, one on each core. More threads, here and in what tests start, would be in their way.
 os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
+import click
+import jsonschema
 import pytest
 import torch
+from cores import use_one_core
 from hypothesis import settings
 
-from fedveil.cli import main
+from fedveil.cli import main, options
+from fedveil.cli.json_schema import schema_of
 from fedveil.data.dataset import Dataset, Examples, from_tensors
 
 settings.register_profile("fedveil", deadline=None, derandomize=True)
 settings.load_profile("fedveil")
+
+# Each of the processes that share the tests keeps to a core of its own, and so does all that it starts. Runs then have
+# one worker unless a test asks for more; every worker would import torch first, which takes longer than most runs here.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    use_one_core()
 
 # A shell starts background jobs with Ctrl-C ignored, and so would be every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -48,6 +58,22 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def declared_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a command prints as JSON in any test follows the schema in the documents, without a field more."""
+
+    def checked(table: Mapping[str, Any]) -> str:
+        context, words = click.get_current_context(), list[str]()
+        while context.parent is not None:
+            words.insert(0, str(context.command.name))
+            context = context.parent
+        text = json.dumps(table)
+        jsonschema.validate(json.loads(text), schema_of(" ".join(words), closed=True))
+        return text
+
+    monkeypatch.setattr(options, "json_text", checked)
 
 
 def make_pictures(count: int, seed: int) -> Examples:

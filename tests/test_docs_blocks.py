@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from cores import use_one_core
+from cores import use_all_cores, use_one_core
 
 from fedveil.cli import main
 from fedveil.config.spec import resolve
@@ -162,7 +162,7 @@ def test_every_block_says_what_it_is() -> None:
 @pytest.mark.parametrize(("name", "code"), named_blocks("python"), ids=[name for name, _ in named_blocks("python")])
 def test_every_python_block_runs_as_a_script(name: str, code: str, call: Call) -> None:
     Path("block.py").write_text(code)
-    script(["block.py"], None if name.startswith("README.md") else use_one_core)
+    script(["block.py"], use_all_cores if name.startswith("README.md") else use_one_core)
 
 
 @pytest.mark.parametrize(("name", "code"), named_blocks("toml"), ids=[name for name, _ in named_blocks("toml")])

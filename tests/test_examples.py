@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cores import use_one_core
+from cores import use_all_cores, use_one_core
 
 EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent.parent / "examples").glob("*.py"))}
 
@@ -17,7 +17,7 @@ def run_example(name: str, cwd: Path) -> str:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES[name]), "1"],
         cwd=cwd, capture_output=True, text=True, timeout=600, check=False,
-        preexec_fn=None if name == "own" else use_one_core,
+        preexec_fn=use_all_cores if name == "own" else use_one_core,
     )  # fmt: skip
     if "fedveil data fetch" in done.stderr:
         pytest.skip("needs a data set that is not here")

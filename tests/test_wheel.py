@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -175,6 +176,14 @@ def test_the_metadata_of_the_wheel_is_complete(metadata: Message) -> None:
     needed = [text for text in metadata.get_all("Requires-Dist", []) if "extra ==" not in text]
     assert len(needed) == len(PROJECT["dependencies"])
     assert not [value for _, value in metadata.items() if "UNKNOWN" in value]
+
+
+def test_what_an_index_shows_of_the_readme_needs_no_other_file(metadata: Message) -> None:
+    shown = metadata.get_payload()
+    assert "fedveil demo" in shown
+    assert "private-records" in shown
+    assert not re.findall(r"!?\[[^\]]*\]\((?!https?:|#)[^)]*\)", shown)
+    assert "architecture, contributing" in shown  # the words of a link stay
 
 
 @pytest.mark.parametrize("does", CHECKS)

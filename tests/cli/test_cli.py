@@ -253,7 +253,7 @@ def test_a_run_of_a_newer_version_is_refused(call: Any) -> None:
 
 
 def test_ctrl_c_says_how_to_go_on_exits_with_130_and_loses_nothing(call: Any, tmp_path: Path) -> None:
-    command = ["run", "fedavg", *CANCER, "--rounds", "60", "--set", "local.steps=25"]  # slow enough to be caught
+    command = ["run", "fedavg", *CANCER, "--rounds", "30", "--set", "local.steps=25"]  # slow enough to be caught
     process = start(*command, "--workers", "2", "--out", "cut", cwd=tmp_path)
     wait_for_rounds(tmp_path / "cut/events.jsonl", 3)
     process.send_signal(signal.SIGINT)
@@ -280,11 +280,11 @@ def check_goes_on(call: Any, command: list[str]) -> None:
 def test_a_killed_run_leaves_no_workers_behind_and_resumes_to_the_same_model(
     kills: int, call: Any, tmp_path: Path
 ) -> None:
-    command = ["run", "fed-cdp", *CANCER, "--rounds", str(30 * kills)]
+    command = ["run", "fed-cdp", *CANCER, "--rounds", str(12 * kills)]
     words = [*command, "--workers", "2", "--out", "cut"]
     for kill in range(kills):
         process = start(*words, cwd=tmp_path)
-        wait_for_rounds(tmp_path / "cut/events.jsonl", 2 + 5 * kill)
+        wait_for_rounds(tmp_path / "cut/events.jsonl", 2 + 4 * kill)
         workers = children(process.pid)
         assert len(workers) == 2
         process.kill()

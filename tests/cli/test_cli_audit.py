@@ -14,6 +14,7 @@ import pytest
 from planted import no_clip
 
 from fedveil.cli import main
+from fedveil.report.terminal.work_progress import WorkProgress
 from fedveil.report.terminal.wrapped_lines import COLUMNS
 
 SMALL = ["--set", "data.name=cancer", "--set", "data.records=20", "--set", "local.steps=5", "--seed", "1"]
@@ -129,6 +130,19 @@ def test_what_could_be_seen_is_said_and_ends_with_0_if_it_is_enough_and_with_3_i
     assert " canaries would show noise of half its size." in sentences(out)[1]
 
 
+def test_ctrl_c_ends_with_what_the_finished_canaries_show(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def impatient(self: WorkProgress, title: str, share: float) -> None:
+        if title == "canaries" and share > 0.6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(WorkProgress, "__call__", impatient)
+    code, out, err = call("fed-cdp", *SMALL, "--canaries", "80")
+    assert code == 130
+    assert " of 80 canaries are finished, and what follows speaks of these" in err
+    assert "of 80" not in out
+    assert sentences(out)[1].startswith("INCONCLUSIVE: ")
+
+
 MODEL = """
 from pathlib import Path
 from fedveil.models.networks import mlp
@@ -154,6 +168,6 @@ def test_an_interrupted_audit_ends_with_130(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "stopped: canaries are guessed together at the end" in errors
+    assert "stopped before any canary was finished, so nothing is known" in errors
     assert errors.splitlines()[-1] == "fedveil: interrupted"
     assert "Traceback" not in errors

@@ -36,6 +36,17 @@ def test_help_and_the_list_of_methods_load_no_arithmetic_beyond_numpy() -> None:
     assert "fed-cdp" in printed
 
 
+def test_a_slip_in_a_run_is_answered_without_pytorch() -> None:
+    slips = "import sys\nfrom fedveil.cli import cli\nfrom fedveil.core.errors import FedveilError\n"
+    slips += "for words in (['fedavgg'], ['fed-cdp', '--set', 'lr=1']):\n"
+    slips += "    try:\n        cli(['run', *words], standalone_mode=False)\n"
+    slips += "    except FedveilError as error:\n        print(error)\n"
+    slips += "assert 'torch' not in sys.modules\n"
+    done = subprocess.run([sys.executable, "-c", slips], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("did you mean") == 2
+
+
 def test_the_account_of_a_preset_needs_no_pytorch() -> None:
     printed = loads_nothing_of(HEAVY, "account|fed-cdp", "account|private-records|--json", "calibrate|--epsilon|3")
     assert "promised" in printed

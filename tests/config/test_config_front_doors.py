@@ -83,6 +83,47 @@ def test_pictures_get_wavelets_and_everything_else_rows_of_length_1(shape: tuple
     assert chosen("private-records", replace(TABLE, input_shape=shape))["model.name"] == model
 
 
+@pytest.mark.parametrize(
+    ("numbers", "records", "epsilon", "options"),
+    [
+        (13, 100, 1.0, {}),  # noise only lets single numbers speak
+        (13, 2000, 1.0, {"low_ends": True, "products": True}),
+        (13, 2000, 0.02, {}),
+        (64, 2000, 1.0, {"products": True}),
+        (105, 2000, 1.0, {}),
+        (13, 2_000_000, 1.0, {}),  # more than memory should hold
+    ],
+)
+def test_rows_have_more_features_where_noise_and_memory_allow(
+    numbers: int, records: int, epsilon: float, options: dict[str, bool]
+) -> None:
+    budget = replace(RECORDS, epsilon=epsilon)
+    facts = replace(TABLE, input_shape=(numbers,), records=(records,) * 4, budget=budget)
+    table = as_settings(choices_for("private-records", facts, {}))
+    assert table["model"].get("options", {}) == options
+    many = choices_for("private-records", replace(facts, outputs=2000), {})  # each with noise of its own
+    assert "options" not in as_settings(many)["model"]
+    number = choices_for("private-records", replace(facts, outputs=1), {})  # is predicted, and errors count
+    assert as_settings(number)["model"]["options"] == {"constant": 1.0}
+
+
+@pytest.mark.parametrize(("clients", "more"), [(100, False), (400, True)])
+def test_rows_of_many_clients_have_more_features(clients: int, more: bool) -> None:
+    facts = replace(TABLE, records=(30,) * clients, budget=CLIENTS)
+    assert ("model.options.products" in chosen("private-clients", facts)) == more
+
+
+def test_predicted_numbers_get_less_noise_than_outputs_that_tell_classes_apart() -> None:
+    classes, number = (as_settings(choices_for("private-records", replace(TABLE, outputs=n), {})) for n in (2, 1))
+    ways = [table["local"]["rate"] * table["example"]["clip"]["bound"] for table in (classes, number)]
+    assert ways[1] == pytest.approx(ways[0] / 4, rel=0.05)
+
+
+def test_a_linear_model_that_the_user_names_keeps_its_numbers() -> None:
+    many = replace(TABLE, records=(2000,) * 4)
+    assert "model.options.products" not in chosen("private-records", many, {"model": {"name": "linear"}})
+
+
 def test_few_sites_all_take_part_and_many_are_limited_to_what_they_pay_for() -> None:
     assert chosen("private-records", TABLE)["cohort"] == {"kind": "everyone"}
     many = chosen("private-records", PICTURES)["cohort"]

@@ -291,6 +291,11 @@ def test_a_file_that_is_no_spec_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+def test_a_path_to_nothing_is_said_to_be_one() -> None:
+    with pytest.raises(FedveilError, match=r"^runs/mine: there is no such file or directory$"):
+        resolve("runs/mine")
+
+
 def test_a_word_that_is_neither_method_nor_file_lists_the_methods() -> None:
     with pytest.raises(
         FedveilError,

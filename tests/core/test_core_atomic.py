@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fedveil.core.atomic import disk_errors, make_folder, write_whole
+from fedveil.core.atomic import disk_errors, make_folder, whole_folder, write_whole
 from fedveil.core.errors import FedveilError
 
 
@@ -71,3 +71,43 @@ def test_errors_of_the_disk_name_the_file_or_else_the_place(tmp_path: Path) -> N
         raise PermissionError(13, "Permission denied", "/there")
     with pytest.raises(FedveilError, match=r"^/here: out of luck$"), disk_errors(Path("/here")):
         raise OSError("out of luck")
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_folder_whose_filling_fails_is_as_it_was_before(tmp_path: Path, existed: bool) -> None:
+    path = tmp_path / "home"
+    if existed:
+        path.mkdir()
+
+    def interrupted() -> None:
+        with whole_folder(path):
+            path.mkdir(exist_ok=True)
+            (path / "key").write_text("secret")
+            (path / "inner").mkdir()
+            (path / "inner" / "file").write_text("")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert path.exists() == existed
+    assert list(tmp_path.rglob("*")) == ([path] if existed else [])
+
+
+def test_what_was_in_a_folder_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "ledger").write_text("mine")
+    with pytest.raises(KeyboardInterrupt), whole_folder(tmp_path):
+        raise KeyboardInterrupt
+    assert (tmp_path / "ledger").read_text() == "mine"
+    with whole_folder(tmp_path / "new"):
+        (tmp_path / "new").mkdir()
+    assert (tmp_path / "new").is_dir()
+
+
+def test_two_processes_do_not_fill_the_same_folder(tmp_path: Path) -> None:
+    with whole_folder(tmp_path / "home"):
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "key").write_text("the first one's")
+        with pytest.raises(FedveilError, match="another process is making"), whole_folder(tmp_path / "home"):
+            pass
+    assert (tmp_path / "home" / "key").read_text() == "the first one's"
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]

@@ -18,6 +18,7 @@ def test_sites_in_order_hold_every_record_once() -> None:
     ("names", "sizes", "message"),
     [
         (("north", "north"), (3, 2), "there are 2 called 'north'"),
+        (("A", "a"), (3, 2), "'A' and 'a' are too much alike"),
         (("north", "so/uth"), (3, 2), "must be a plain name"),
         (("north", ""), (3, 2), "must be a plain name"),
         (("north", "south"), (5, 0), "site 'south': holds no records to train on"),

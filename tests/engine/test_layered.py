@@ -15,7 +15,7 @@ from fedveil.engine.batched import choose
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Batch, Factors, client_part
-from fedveil.engine.layered import Layered, convolution_leaf, trial
+from fedveil.engine.layered import Layered, convolution_leaf, direct_kernels, trial
 from fedveil.engine.layered.contributions import Formed, Looked, Outer, Streamed
 from fedveil.engine.layered.trial import NotLayered, layered
 from fedveil.engine.plain import Plain
@@ -88,9 +88,11 @@ def test_clipped_sums_plain_sums_and_rows_are_those_of_one_example_at_a_time(nam
     close(alone.total, unclipped.total[:1])
 
 
+@pytest.mark.parametrize("large", [1 << 17, 0], ids=["by patches", "by the library"])
 @pytest.mark.parametrize("name", ["convolution, padded", "convolution, strided", "convolution, dilated"])
-def test_the_librarys_convolutions_agree_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_leaf, "LARGE_PATCHES", 0)
+def test_convolutions_without_kernels_in_c_agree_too(name: str, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_kernels, "VECTOR_WIDTHS", ())
+    monkeypatch.setattr(convolution_leaf, "LARGE_PATCHES", large)
     test_clipped_sums_plain_sums_and_rows_are_those_of_one_example_at_a_time(name)
 
 

@@ -28,7 +28,7 @@ from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import Method
 from fedveil.parts.cohorts import FixedSize
 
-SIZE, CLIP, SIGMA, TRIALS = 4130, 0.05, 1.0, 1000
+SIZE, CLIP, SIGMA, TRIALS = 4130, 0.05, 1.0, 400
 STD = SIGMA * CLIP
 Sent = Callable[[Tensor, int], Tensor]
 
@@ -122,7 +122,7 @@ def test_the_attack_works_on_noise_in_single_precision(kind: str) -> None:
 @pytest.mark.parametrize("send", [example, upload, server])
 def test_on_a_grid_the_attack_is_left_with_a_coin(send: Sent, test: Callable[..., int], kind: str) -> None:
     """Within four standard deviations of one half."""
-    trials = TRIALS if test is reachable else 300
+    trials = TRIALS if test is reachable else 200
     assert abs(share_of_right_guesses(send, kind, test, trials) - 0.5) < 4 * 0.5 / np.sqrt(trials)
 
 

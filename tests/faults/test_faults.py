@@ -17,12 +17,12 @@ from shim_control import why_not
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 SAMPLE = {
-    "fed-cdp": 9,
-    "fed-cdp, budget, unseeded": 9,
-    "fed-sdp, noise at the server": 9,
-    "geyer, private bound": 9,
-    "ldp-sgd, quantile": 9,
-    "prifedsync": 15,
+    "fed-cdp": 6,
+    "fed-cdp, budget, unseeded": 6,
+    "fed-sdp, noise at the server": 6,
+    "geyer, private bound": 6,
+    "ldp-sgd, quantile": 6,
+    "prifedsync": 10,
 }
 """The families that write different things."""
 

@@ -19,7 +19,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.runtimes import tls_certificates
 from fedveil.runtimes.child_processes import ChildProcesses
 from fedveil.runtimes.loopback import LoopbackKits, loopback_kits
-from fedveil.runtimes.nvflare import FlareTransport
+from fedveil.runtimes.nvflare import FlareTransport, serve_site
 
 SUPPORT = Path(__file__).parent.parent / "support"
 
@@ -56,8 +56,24 @@ def test_a_site_answers_a_coordinator_whose_clock_is_a_day_apart(tmp_path: Path,
         assert dict(transport.ask({"north": b"hello"}, 120.0)) == {"north": b"echo hello"}
 
 
-def test_with_a_clock_that_is_five_days_ahead_nothing_begins(tmp_path: Path) -> None:
-    """A control: certificates are really looked at, and their time matters."""
-    kits = kits_of(tmp_path, 5)
+def test_with_a_clock_that_is_ten_days_ahead_nothing_begins(tmp_path: Path) -> None:
+    kits = kits_of(tmp_path, 10)
+    with pytest.raises(FedveilError, match=r"is valid from .* set the clock"):
+        FlareTransport(kits.coordinator).close()
+    with pytest.raises(FedveilError, match=r"is valid from .* set the clock"):
+        serve_site(kits.site("north"), lambda question: question)
+
+
+def test_a_certificate_that_ran_out_is_said_at_once(tmp_path: Path) -> None:
+    kits = kits_of(tmp_path, -400)
+    for begin in (lambda: FlareTransport(kits.coordinator).close(), lambda: serve_site(kits.site("north"), bytes)):
+        with pytest.raises(FedveilError, match=r"ran out on .* the coordinator invites anew"):
+            begin()
+
+
+def test_nvflare_itself_looks_at_the_time_of_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A control: without our own look before, a certificate that is not valid yet begins nothing."""
+    kits = kits_of(tmp_path, 10)
+    monkeypatch.setattr("fedveil.runtimes.nvflare.kit_problem", lambda kit: None)
     with pytest.raises(FedveilError, match="not valid at validation time"):
         FlareTransport(kits.coordinator).close()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from federation_scene import Scene, make_scene, policy
 from safetensors.torch import load_file
 
@@ -18,12 +19,13 @@ pytest.importorskip("nvflare")
 
 from connected_scene import connected_scene, invited
 
+from fedveil.cli import cli
 from fedveil.core.errors import FedveilError
-from fedveil.federation.connecting import LOOPBACK, invite
+from fedveil.federation.connecting import LOOPBACK, PORT, invite, invited_at
 from fedveil.runs.run import run
 from fedveil.runtimes.child_processes import ChildProcesses
 from fedveil.runtimes.invitation import read_invitation
-from fedveil.site.connection import check_invitation
+from fedveil.site.connection import add_request, check_invitation
 
 NO_NOISE: dict[str, Any] = {"seed": 5, "method": "fedavg", "example": "none"}
 SIZES = {"north": 60, "south": 40}
@@ -59,6 +61,34 @@ def test_an_invitation_has_no_secret_and_is_for_one_site(tmp_path: Path) -> None
     other = invited(make_scene(tmp_path / "again", sizes=SIZES))
     with pytest.raises(FedveilError, match="another key"):
         check_invitation(scene.sites["north"], other["north"])
+
+
+def test_a_plan_without_invitations_can_be_invited_to(tmp_path: Path) -> None:
+    """As a coordinator leaves it that is killed between the two."""
+    scene = make_scene(tmp_path, sizes=SIZES)
+    for home in scene.sites.values():
+        add_request(home)
+    files = [str(home.registration_file) for home in scene.sites.values()]
+    with pytest.raises(FedveilError, match="no registration of south"):
+        invite(scene.coordinator, [Path(files[0])], *invited_at(scene.coordinator))
+    done = CliRunner().invoke(cli, ["federation", "invite", *files, "--home", str(scene.coordinator.directory)])
+    assert done.exit_code == 0, done.output
+    assert invited_at(scene.coordinator) == (LOOPBACK[0], PORT)
+    for host in ("", "''", "a b", "http://a", "a:1", "-a", "a" * 300):
+        with pytest.raises(FedveilError, match="not a machine's name"):
+            invite(scene.coordinator, [], host, PORT)
+
+
+def test_one_process_at_a_time_works_on_a_federation(tmp_path: Path) -> None:
+    home = make_scene(tmp_path, sizes=SIZES).coordinator
+    with home.held():
+        with pytest.raises(FedveilError, match="another process is working on this federation"), home.held():
+            pass
+        for command in ("run", "invite"):
+            done = CliRunner().invoke(cli, ["federation", command, "--home", str(home.directory)])
+            assert "another process is working on this federation" in str(done.exception)
+    with home.held():
+        pass
 
 
 def test_who_did_not_ask_for_a_certificate_is_not_invited(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from federation_scene import Scene, answers_of, make_scene, policy
 from killing import DiesBefore, Killed
+from rich.console import Console
 from safetensors.torch import load_file
 
 from fedveil.core.errors import FedveilError
@@ -18,10 +20,12 @@ from fedveil.engine.loop import BelowQuorum
 from fedveil.federation.coordinating import run_federation
 from fedveil.ledger.lifetime import PaidQuestion
 from fedveil.ledger.store import Ledger
+from fedveil.report.terminal.run_progress import ConsoleReporter
 from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
 from fedveil.runs.run import run
 from fedveil.runtimes.in_process import InProcess
+from fedveil.runtimes.messages import Speaker, write_message
 from fedveil.runtimes.transport import Answer
 from fedveil.site.serving import AnswerStep
 
@@ -314,3 +318,25 @@ def test_a_run_of_a_federation_is_not_gone_on_with_as_a_simulation(tmp_path: Pat
         run_federation(scene.coordinator, Watched(transport, {("west", 1)}))
     with pytest.raises(FedveilError, match="records are not those"):
         resume(RunFiles(scene.coordinator.run.directory).directory, dataset=scene.dataset)
+
+
+def test_what_a_site_says_when_it_refuses_can_not_command_a_terminal(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, {"cohort": {"kind": "everyone", "quorum": 2}, "stop": {"rounds": 1}})
+    evil = "\x1b[2J\x1b]0;owned\x07 [bold]no[/nothing]\nfedveil: all is well \u202e"
+    header = {"kind": "refused", "reason": evil, "text": evil}
+
+    def refuse(question: bytes) -> bytes:
+        return write_message(scene.sites["west"].signing_key, Speaker.SITE, scene.plan.digest, header)
+
+    with scene.serving() as transport, io.StringIO() as screen:
+        console = Console(file=screen, force_terminal=True, width=200)
+        with ConsoleReporter(console) as reporter:
+            asked = InProcess({**transport.answers, "west": refuse})
+            assert run_federation(scene.coordinator, asked, reporter=reporter).rounds == 1
+        shown = screen.getvalue()
+    assert "[bold]no[/nothing]" in shown
+    assert "\x1b[2J" not in shown
+    assert "\x1b]0" not in shown
+    noted = [contact for contact in scene.coordinator.contacts() if contact.problem]
+    assert noted
+    assert all(contact.text.isprintable() and contact.problem.isprintable() for contact in noted)

@@ -6,13 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from federation_scene import make_scene
+import torch
+from federation_scene import make_scene, policy
+from safetensors.torch import load_file
 
 from fedveil.config.federation_plan import MIXES_UPLOADS
 from fedveil.data.schema_file import read_schema
+from fedveil.federation.coordinating import run_federation
+from fedveil.federation.coordinator_home import CoordinatorHome
 from fedveil.federation.federable import federable_rows, federable_table
-from fedveil.federation.planning import plan_of, read_validation
+from fedveil.federation.planning import plan_of, read_validation, write_home
 from fedveil.parts.personal import Attention
+from fedveil.runs.run import run
+from fedveil.site.approval import approve
 from fedveil.zoo import ZOO
 
 PAGE = Path(__file__).parents[2] / "docs" / "federation.md"
@@ -45,6 +51,37 @@ def test_a_preset_of_the_table_becomes_a_plan(tmp_path: Path, name: str) -> None
         key=scene.key,
     )
     assert (plan.spec.base, plan.spec.data.test) == (name, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, can, _ in federable_rows() if can.startswith("yes")])
+def test_a_preset_of_the_table_ends_in_the_bits_of_the_simulation(tmp_path: Path, name: str) -> None:
+    """As the preset stands, but for the small network and three rounds. Seeded, so every site is a rehearsal."""
+    sizes = {"north": 120, "south": 110, "west": 130}  # batches of some presets have a hundred records
+    scene = make_scene(tmp_path, sizes=sizes, agreed=False, allowed=policy(rehearsal=True))
+    schema = read_schema(tmp_path / "schema.toml")
+    validation = read_validation(tmp_path / "public.csv", schema)
+    plan = plan_of(
+        {"method": name, "model": {"name": "mlp"}, "stop": {"rounds": 3}, "seed": 5},
+        name=name,
+        sites=[home.registration for home in scene.sites.values()],
+        schema=schema,
+        validation=validation,
+        deadline=30.0,
+        key=scene.key,
+    )
+    for home in scene.sites.values():
+        approve(home, plan)
+    coordinator = write_home(CoordinatorHome(tmp_path / "real"), plan, scene.key, tmp_path / "public.csv")
+    with scene.serving() as transport:
+        result = run_federation(coordinator, transport)
+    scene.plan = plan
+    local = run(plan.settings, out=tmp_path / "local", workers=1, dataset=scene.dataset)
+    mine, its = load_file(coordinator.run.model), load_file(tmp_path / "local" / "model.safetensors")
+    assert mine.keys() == its.keys()
+    assert all(torch.equal(mine[key], its[key]) for key in mine)
+    assert (result.rounds, result.accuracy) == (local.rounds, local.accuracy)
+    assert result.rounds > 0
 
 
 def test_a_method_that_mixes_single_uploads_is_refused_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,9 @@ def test_scenes_suit_grey_and_coloured_pictures_of_any_size(shape: tuple[int, ..
     parts = fixed_part(model)
     assert parts is not None
     features = parts[0](torch.rand(4, *shape))
-    assert features.shape == (4, outputs)
+    assert features.shape == (4, outputs + 1)
+    assert bool((features[:, -1] > 0).all())  # in place of a bias
+    assert Layout.of(model).names == ("head.weight",)
     torch.testing.assert_close(features.norm(dim=1), torch.ones(4))
 
 
@@ -58,7 +60,7 @@ def test_strokes_beside_scenes_do_not_see_where_silhouettes_lie() -> None:
 
 
 def test_drawn_characters_are_seen_as_strokes_and_scenes_and_silhouettes_are_not() -> None:
-    features = build("scattering", (1, 28, 28), 10, {"basis": "scenes"}, seed=0).features  # type: ignore[union-attr]
+    features = build("scattering", (1, 28, 28), 10, {"basis": "scenes"}, seed=0).features.first  # type: ignore[union-attr]
 
     def share(pictures: torch.Tensor) -> float:
         return float(features(pictures)[:, :OUTPUTS].square().sum(dim=1).mean())

@@ -86,6 +86,12 @@ def wrong(mutants: list[Mutant], laboratory: Laboratory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("group", GROUPS)
+def test_receipts_stop_a_third_of_what_they_can_see(group: str, laboratory: Laboratory) -> None:
+    assert wrong(GROUPS[group][::3], laboratory) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
 def test_receipts_stop_what_they_can_see(group: str, laboratory: Laboratory) -> None:
     assert wrong(GROUPS[group], laboratory) == {}
 

@@ -23,6 +23,7 @@ SHAPES = [  # channels, filters, size, kernel, stride, padding
     (17, 33, (5, 6), (3, 3), (1, 1), (1, 1)),
     (40, 5, (4, 4), (4, 4), (3, 3), (3, 3)),
     (105, 64, (1, 1), (1, 1), (1, 1), (0, 0)),
+    (64, 34, (4, 5), (3, 3), (1, 1), (1, 1)),  # weights are taken a kernel row or two at a time
 ]
 
 
@@ -178,12 +179,13 @@ def test_what_is_not_finite_stays_with_its_example_and_is_never_lost(value: floa
 
 
 @pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
+@pytest.mark.parametrize("slots", [1, 5, 12])
 @pytest.mark.parametrize(("inputs", "outputs"), [(105, 64), (5, 1), (588, 10)])
-def test_a_dense_layer(inputs: int, outputs: int, lanes: int) -> None:
+def test_a_dense_layer(inputs: int, outputs: int, slots: int, lanes: int) -> None:
     size = inputs * outputs + outputs
-    shape = ConvolutionShape.dense_layer((CLIENTS, SLOTS + 1), size, 0, inputs * outputs, (inputs, outputs))
-    parameters, records = torch.randn(CLIENTS, size), torch.randn(CLIENTS, SLOTS + 1, inputs)
-    delta, result = torch.randn(CLIENTS, SLOTS + 1, outputs), torch.empty(CLIENTS, SLOTS + 1, outputs)
+    shape = ConvolutionShape.dense_layer((CLIENTS, slots), size, 0, inputs * outputs, (inputs, outputs))
+    parameters, records = torch.randn(CLIENTS, size), torch.randn(CLIENTS, slots, inputs)
+    delta, result = torch.randn(CLIENTS, slots, outputs), torch.empty(CLIENTS, slots, outputs)
     weights = parameters[:, : inputs * outputs].view(CLIENTS, outputs, inputs).double()
     shape.dense(parameters, records, result, lanes)
     close(result, records.double() @ weights.mT + parameters[:, None, -outputs:])
@@ -193,10 +195,28 @@ def test_a_dense_layer(inputs: int, outputs: int, lanes: int) -> None:
     shape.outer(records, delta, total, lanes)
     close(total[:, :-outputs], (delta.double().mT @ records.double()).flatten(1))
     close(total[:, -outputs:], delta.double().sum(dim=1))
-    delta[0, 1, 0] = math.inf
+    delta[0, -1, 0] = math.inf
     shape.dense_back(parameters, delta, by_inputs, lanes)
-    assert torch.isfinite(by_inputs[0, 2:]).all()
-    assert torch.isfinite(by_inputs[0, 0]).all()
+    assert torch.isfinite(by_inputs[0, :-1]).all()
+    assert not torch.isfinite(by_inputs[0, -1]).any()
+
+
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_norms_of_a_dense_layer_miss_neither_tiny_nor_infinite_numbers(bias: bool, lanes: int) -> None:
+    inputs, outputs = 21, 10
+    size = inputs * outputs + outputs
+    shape = ConvolutionShape.dense_layer((1, 5), size, 0, inputs * outputs if bias else -1, (inputs, outputs))
+    records, delta, norms = torch.randn(1, 5, inputs), torch.randn(1, 5, outputs), torch.empty(1, 5)
+    records[0, 1] *= 1e30
+    delta[0, 1] *= 1e-30  # its square is 0 in single precision, its gradient is one like any other
+    records[0, 2, 20] = math.nan
+    records[0, 3, 0], delta[0, 3] = math.inf, 0.0
+    shape.dense_norms(records, delta, norms, lanes)
+    lengths = (records.double().square().sum(dim=-1) + bias).sqrt() * delta.double().norm(dim=-1)
+    fine = torch.tensor([True, True, False, False, True])
+    assert torch.equal(torch.isfinite(norms[0]), fine)
+    torch.testing.assert_close(norms[0, fine].double(), lengths[0, fine], rtol=1e-7, atol=0.0)
 
 
 @pytest.mark.parametrize("lanes", VECTOR_WIDTHS)

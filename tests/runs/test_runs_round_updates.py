@@ -14,6 +14,7 @@ import pytest
 
 from fedveil.core.errors import ArgumentError
 from fedveil.data.dataset import Dataset
+from fedveil.runs.account import account
 from fedveil.runs.round_updates import RoundUpdate, round_log
 from fedveil.runs.run import resume, run
 
@@ -107,3 +108,7 @@ def test_a_result_is_short_in_print_and_a_table_in_a_notebook(
     assert "<table" in html
     assert "data:image/png;base64," in html
     assert repr(result.of("record", "server")).startswith("<record × server: ε = ")
+    accounted = account(result.run)
+    assert str(accounted).startswith("fed-cdp on blobs, 4 rounds: ")
+    assert len(repr(accounted).splitlines()) <= 14
+    assert "<table" in accounted._repr_html_()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,12 @@ import pytest
 from federation_scene import SETTINGS, Scene, make_scene, policy, write_table
 
 from fedveil.accounting.plan import plan as promised
-from fedveil.config.federation_plan import FederationPlan, RegisteredSite
+from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_plan
 from fedveil.core.errors import FedveilError
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Unit, View
 from fedveil.site.approval import approve, examine, read_plan_file
+from fedveil.site.connection import add_request
 from fedveil.site.home import SiteHome, make_site
 from fedveil.site.refusals import RefusalKind, Refused
 
@@ -171,6 +174,56 @@ def test_a_schema_with_ranges_read_off_records_makes_no_site(tmp_path: Path) -> 
             policy=scene.sites["north"].policy,
         )
     assert not (tmp_path / "other").exists()
+
+
+def test_a_site_whose_making_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes=ONE, agreed=False)
+
+    def make(name: str, last: Callable[[SiteHome], None]) -> None:
+        make_site(
+            tmp_path / "other",
+            name=name,
+            data=tmp_path / "north.csv",
+            schema=tmp_path / "schema.toml",
+            policy=scene.sites["north"].policy,
+            last=last,
+        )
+
+    def interrupted(home: SiteHome) -> None:
+        assert home.registration_file.exists()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make("other", interrupted)
+    with pytest.raises(FedveilError, match="is not one of coordinator, localhost, server"):
+        make("server", add_request)
+    assert not (tmp_path / "other").exists()
+    make("other", add_request)  # nothing of before is in its way
+
+
+def test_names_that_a_path_or_a_certificate_can_not_carry_make_no_site(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes=ONE, agreed=False)
+    for name in ("", "../x", "North", "nörth", "a" * 300, "-a", "a.b", "a b", "a\n", "a/b", "a\0"):
+        with pytest.raises(FedveilError, match="small letters, digits and dashes"):
+            make_site(
+                tmp_path / "other",
+                name=name,
+                data=tmp_path / "north.csv",
+                schema=tmp_path / "schema.toml",
+                policy=scene.sites["north"].policy,
+            )
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_plan_that_would_keep_a_site_busy_or_eat_its_memory_is_one_line(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, sizes=ONE, agreed=False)
+    with pytest.raises(FedveilError, match=r"stop\.rounds: a plan has at most"):
+        scene.another_plan({"stop": {"rounds": 10**8}}, agreed=False)
+    table = json.loads(scene.plan.content)
+    table["spec"]["model"]["options"] = {"hidden": [2**24, 2**24]}
+    plan = read_plan(json.dumps(table, sort_keys=True, separators=(",", ":")).encode())
+    with pytest.raises(FedveilError, match="mlp could not be built"):
+        examine(scene.sites["north"], plan)
 
 
 def test_a_plan_by_another_coordinator_has_another_hash(tmp_path: Path) -> None:

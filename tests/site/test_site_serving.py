@@ -192,6 +192,28 @@ def test_a_damaged_answer_is_not_sent(scene: Scene) -> None:
         assert len(server.ledger.paid) == 2
 
 
+def test_an_answer_that_the_disk_damaged_before_it_left_is_computed_again_for_the_same_charge(scene: Scene) -> None:
+    home = scene.sites["north"]
+    with SiteServer(home, DiesBefore(AnswerStep.ANSWERED)) as server, pytest.raises(Killed):
+        Asker(scene, "north", server.answer).ask()
+    (path,) = home.outbox.iterdir()
+    path.write_bytes(path.read_bytes()[:-100])
+    with SiteServer(home) as server:
+        asker = Asker(scene, "north", server.answer)
+        answer = asker.raw()
+        assert asker.ask().header["kind"] == "update"
+        (paid,) = server.ledger.paid
+        assert paid.answer == hashlib.sha256(answer).hexdigest()
+
+
+def test_what_a_killed_site_left_half_written_is_removed(scene: Scene) -> None:
+    home = scene.sites["north"]
+    (home.outbox / ".00000000-abc.answer.77.part").write_bytes(b"half")
+    with SiteServer(home) as server:
+        Asker(scene, "north", server.answer).ask()
+    assert [path.suffix for path in home.outbox.iterdir()] == [".answer"]
+
+
 def test_a_site_that_ignored_its_outbox_would_give_two_answers_to_one_charge(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,5 +403,5 @@ def test_a_message_of_another_protocol_says_which(asker: Asker, server: SiteServ
 
 
 def test_only_one_process_serves_a_site(scene: Scene, server: SiteServer) -> None:
-    with pytest.raises(FedveilError, match="another process"):
+    with pytest.raises(FedveilError, match="another process of this site holds its ledger"):
         LifetimeLedger(scene.sites["north"].ledger_file)

@@ -8,6 +8,7 @@ import pytest
 from federation_scene import make_scene, policy
 from killing import Asker
 
+from fedveil.core.errors import FedveilError
 from fedveil.ledger import ledger_copy
 from fedveil.report.terminal.status_screen import screen_lines
 from fedveil.site.home import SiteHome
@@ -45,3 +46,17 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
         site_status(home)
     assert {path: path.read_bytes() for path in home.directory.iterdir() if path.is_file()} == before
     assert ledger_copy.COPIES > 1
+
+
+def test_the_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedveil.site.home.LARGEST_LOG", 1000)
+    home = make_scene(tmp_path, sizes={"north": 60}, agreed=False).sites["north"]
+    for number in range(200):
+        home.note(f"refused (unreadable): {number}")
+    assert home.log.stat().st_size < 1200
+    assert home.log.read_text().endswith("199\n")
+
+
+def test_a_policy_that_allows_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FedveilError, match=r"policy\.epsilon: must be above 0"):
+        policy(epsilon=0.0, lifetime=0.0)

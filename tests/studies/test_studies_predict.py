@@ -139,7 +139,10 @@ def test_the_three_lines_of_the_card_load_the_model_into_plain_pytorch(
         ("leakage-cnn", {}, True),
         ("prifedsync-mnist", {}, True),
         ("geyer-mlp", {}, True),
-        ("linear", {"limit": 0.5}, True),
+        ("linear", {"limit": 0.5, "constant": 1.0}, True),
+        ("linear", {"limit": 0.5, "low_ends": True}, True),
+        ("linear", {"products": True}, True),
+        ("linear", {"low_ends": True, "products": True}, True),
         ("scattering", {}, False),
         ("scattering", {"basis": "scenes"}, False),
     ],
@@ -152,18 +155,19 @@ def test_every_network_can_be_loaded_by_three_lines(
     from fedveil.models.loading_lines import loading_lines
     from fedveil.models.registry import build
 
-    model = build(name, (1, 28, 28), 10, options, seed=3)
+    shape = (5,) if name == "linear" else (1, 28, 28)
+    model = build(name, shape, 10, options, seed=3)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape)  # some begin at zero
-    lines = loading_lines(model, name, (1, 28, 28), 10, options, 4)
+    lines = loading_lines(model, name, shape, 10, options, 4)
     assert ("fedveil" not in "".join(lines)) == plain
     save_file({key: value.contiguous() for key, value in model.state_dict().items()}, tmp_path / "model.safetensors")
     monkeypatch.chdir(tmp_path)
     scope: dict[str, Any] = {}
     exec("\n".join(lines), scope)
-    picture = torch.rand(2, 1, 28, 28)
-    assert torch.allclose(scope["model"](picture), model(picture), atol=1e-5)
+    records = torch.rand(20, *shape) * 2 - 1 if name == "linear" else torch.rand(2, *shape)
+    assert torch.allclose(scope["model"](records), model(records), atol=1e-5)
 
 
 # The card

@@ -1,9 +1,10 @@
 """A site or a coordinator that dies by kill -9 again and again: `python -m mortal_party ROLE HOME DEATHS [forgetful]`.
 
 This process holds no state: it forks the party, which is killed and forked anew, so that PyTorch is imported once. The
-party dies before a step of a site's order, or when the coordinator has an answer and has not used it yet; or some
-milliseconds later, wherever it is then. Each death is a line of HOME.deaths (the step, and how it died), each answer
-that is about to leave a site a line of HOME.sent (question, digest), on the disk first.
+party dies before a step of a site's order, or when the coordinator has an answer (to a round: "heard"; of a model that
+was measured: "counted") and has not used it yet; or some milliseconds later, wherever it is then. Each death is a line
+of HOME.deaths (the step, and how it died), each answer that is about to leave a site a line of HOME.sent (question,
+digest), on the disk first.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ from fedveil.site.serving import AnswerStep, SiteServer
 
 LONGEST_DELAY = 0.03
 """Seconds from the step to a death that comes later: a charge and its sync take a few milliseconds."""
+
+
+COSTLY = {"update": "heard", "counts": "counted"}
+"""Answers that show something of records, and how a coordinator's death is called that has just got one."""
 
 
 class Strikes:
@@ -80,7 +85,7 @@ def be_site(home: Path, strike: Strikes, forgetful: bool) -> None:
         def answer(question: bytes) -> bytes:
             reply = server.answer(question)
             (header,) = answers_of([reply])
-            if header["kind"] == "update":
+            if header["kind"] in COSTLY:
                 append(Path(f"{home}.sent"), f"{header['question']} {hashlib.sha256(reply).hexdigest()}")
             return reply
 
@@ -95,8 +100,8 @@ class Heard:
 
     def ask(self, questions: dict[str, bytes], deadline: float) -> Iterator[tuple[str, bytes]]:
         for name, answer in self._inner.ask(questions, deadline):
-            if answers_of([answer])[0]["kind"] == "update":
-                self._strike("heard")
+            if (kind := answers_of([answer])[0]["kind"]) in COSTLY:
+                self._strike(COSTLY[kind])
             yield name, answer
 
 
@@ -116,9 +121,9 @@ def party(role: str, home: Path, left: int, forgetful: bool) -> None:
 
     threading.Thread(target=follow, daemon=True).start()
     if role == "coordinator":
-        be_coordinator(home, Strikes(home, left, chance=0.2))
+        be_coordinator(home, Strikes(home, left, chance=0.1))
     else:
-        be_site(home, Strikes(home, left, chance=0.15), forgetful)
+        be_site(home, Strikes(home, left, chance=0.25), forgetful)
 
 
 def main() -> None:

@@ -151,15 +151,20 @@ def _most(once: Term, budget: Budget) -> int:
     return largest(fits, MOST_ROUNDS)
 
 
-def largest(fits: Callable[[int], bool], most: int) -> int:
-    """The largest number up to `most` that fits, for a condition that holds up to some number and not beyond; or 0."""
+def largest(fits: Callable[[int], bool], most: int, progress: Callable[[float], None] = lambda share: None) -> int:
+    """The largest number up to `most` that fits, for a condition that holds up to some number and not beyond; or 0.
+
+    `progress` is told which share of the questions has been asked: as many doublings, then as many halvings.
+    """
     if not fits(1):
         return 0
-    low = 1
+    low, doublings = 1, 1
     while low < most and fits(min(2 * low, most)):
-        low = min(2 * low, most)
+        low, doublings = min(2 * low, most), doublings + 1
+        progress(doublings / (2 * most.bit_length() + 2))
     high = min(2 * low, most + 1)
     while high - low > 1:
+        progress(1 - (high - low).bit_length() / (2 * doublings + 2))
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low

@@ -14,6 +14,7 @@ from fedveil.accounting.table import Table
 from fedveil.core.checks import one_of
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Guarantee
+from fedveil.core.progress import tell
 from fedveil.core.types import Population
 from fedveil.mechanisms.adaptive import Quantile
 from fedveil.mechanisms.gaussian import Gaussian
@@ -22,6 +23,9 @@ from fedveil.parts.cohorts import FixedSize, PoissonCohort
 
 TOLERANCE = 1e-3
 """Relative; the answer always keeps the target, and one smaller by more than this does not."""
+_CALIBRATING, _BRACKETED = "calibrating", 0.3
+"""The work as whoever watches knows it, and the share of it that finds a value on either side of the answer."""
+
 LEAST_SIGMA, MOST_SIGMA, LONGEST_TRAINING = 1e-3, 1e5, 100_000
 
 
@@ -82,6 +86,7 @@ def calibrate(context: Context, target: Budget | RiskTarget, *, solve: str = "no
         value, solved = _rounds(method, evaluate)
     else:
         value, solved = _cohort(method, context.population, evaluate)
+    tell(_CALIBRATING, 1.0)
     found = _measured(plan(replace(context, delta=target.delta, method=solved)), target)
     if not found.keeps:
         raise FedveilError(f"calibration: found {solve} = {value}, but it does not keep the target")
@@ -130,9 +135,10 @@ def _noise(method: Method, target: Budget | RiskTarget, evaluate: Evaluate) -> t
         return evaluate(with_sigma(method, sigma)).excess
 
     low, at_low, high, at_high = _bracket(method, target, evaluate, excess)
-    above = True
+    above, first = True, math.log(high / low)
     while high > low * (1 + TOLERANCE):
         width = math.log(high / low)
+        tell(_CALIBRATING, _BRACKETED + (1 - _BRACKETED) * _closed(width, first))
         share = at_low / (at_low - at_high) if math.isfinite(at_low) and at_high < 0 else 0.5
         nudge = 0.4 * TOLERANCE / width  # just beyond the expected root, so that the bracket closes from both sides
         aim = min(max(share + (nudge if above else -nudge), 0.1), 0.9)
@@ -145,12 +151,20 @@ def _noise(method: Method, target: Budget | RiskTarget, evaluate: Evaluate) -> t
     return high, with_sigma(method, high)
 
 
+def _closed(width: float, first: float) -> float:
+    """The share of the way from a bracket of the `first` width to one as narrow as the tolerance."""
+    narrow = math.log1p(TOLERANCE)
+    return min(math.log(first / width) / math.log(first / narrow), 1.0) if first > narrow else 1.0
+
+
 def _bracket(
     method: Method, target: Budget | RiskTarget, evaluate: Evaluate, excess: Callable[[float], float]
 ) -> tuple[float, float, float, float]:
     """A σ that does not keep the target and one that does, each with log(ε/target)."""
     sigma = min(max(_gaussian(method).sigma, 0.1), 1000.0)
+    tell(_CALIBRATING, 0.0)
     value = excess(sigma)
+    tell(_CALIBRATING, _BRACKETED / 3)
     most = _most_sigma(method)
     if value > 0:
         top = evaluate(with_sigma(method, most))
@@ -160,12 +174,14 @@ def _bracket(
             raise FedveilError(f"calibration: even σ = {most:g} gives ε = {top.guarantee.epsilon:.4g}")
     while value > 0:
         low, at_low = sigma, value
+        tell(_CALIBRATING, _BRACKETED / 2)
         sigma = min(sigma * math.exp(min(max(1.05 * value, 0.05), 3.0)), most)
         value = excess(sigma)
         if value <= 0:
             return low, at_low, sigma, value
     while value <= 0:
         high, at_high = sigma, value
+        tell(_CALIBRATING, _BRACKETED / 2)
         sigma = sigma * math.exp(max(min(1.05 * value, -0.05), -1.0))
         if sigma < LEAST_SIGMA:
             raise FedveilError(f"calibration: the target is so large that σ = {LEAST_SIGMA:g} keeps it")
@@ -183,11 +199,15 @@ def _rounds(method: Method, evaluate: Evaluate) -> tuple[float, Method]:
     def lasting(rounds: int) -> Method:
         return replace(method, stop=replace(method.stop, rounds=rounds))
 
-    most = largest(lambda rounds: evaluate(lasting(rounds)).keeps, LONGEST_TRAINING)
+    most = largest(lambda rounds: evaluate(lasting(rounds)).keeps, LONGEST_TRAINING, _tell_share)
     if most == 0:
         first = evaluate(lasting(1)).guarantee
         raise FedveilError(f"calibration: not even one round fits: {first}")
     return most, lasting(most)
+
+
+def _tell_share(share: float) -> None:
+    tell(_CALIBRATING, share)
 
 
 def _cohort(method: Method, population: Population, evaluate: Evaluate) -> tuple[float, Method]:
@@ -204,7 +224,7 @@ def _cohort(method: Method, population: Population, evaluate: Evaluate) -> tuple
             return all(one.size <= population.clients for one in grown)
 
         most = largest(fits, population.clients)
-        size = largest(lambda size: keeps(replace(method, cohort=replace(fixed, size=size))), most)
+        size = largest(lambda size: keeps(replace(method, cohort=replace(fixed, size=size))), most, _tell_share)
         if size == 0:
             raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method).guarantee}")
         return size, replace(method, cohort=replace(fixed, size=size))
@@ -219,8 +239,9 @@ def _cohort(method: Method, population: Population, evaluate: Evaluate) -> tuple
         return 1.0, at(1.0)
     if not keeps(at(least)):
         raise FedveilError(f"calibration: no cohort is small enough: {evaluate(method).guarantee}")
-    low, high = least, 1.0
+    low, high, first = least, 1.0, math.log(1.0 / least)
     while high > low * (1 + TOLERANCE):
+        tell(_CALIBRATING, _closed(math.log(high / low), first))
         middle = math.sqrt(low * high)
         low, high = (middle, high) if keeps(at(middle)) else (low, middle)
     return low, at(low)

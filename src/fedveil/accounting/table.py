@@ -16,6 +16,7 @@ from fedveil.accounting.risk import hit_rate, risk_of, tradeoff_points
 from fedveil.accounting.round_rules import Unprotected
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import Caveat, CaveatKind, Guarantee, Relation, Secondary
+from fedveil.core.progress import told
 from fedveil.core.risks import Risk, worse_of
 from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
@@ -121,7 +122,8 @@ class Table:
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """All cells, record by record and then client by client."""
-        return tuple(self.of(unit, view) for unit in Unit for view in View)
+        cells = [(unit, view) for unit in Unit for view in View]
+        return tuple(self.of(unit, view) for unit, view in told("accounting", cells))
 
     def client(self, client: int, unit: Unit, view: View) -> Guarantee:
         """One client's own guarantee."""
@@ -131,7 +133,8 @@ class Table:
 
     def per_client(self, unit: Unit, view: View) -> tuple[float, ...]:
         """Every client's own ε; alike clients are computed once."""
-        distinct = [self._best(exposure, unit, view)[0].epsilon for exposure in self.exposures]
+        every = told("each client's own ε", self.exposures)
+        distinct = [self._best(exposure, unit, view)[0].epsilon for exposure in every]
         return tuple(distinct[position] for position in self.exposure_of)
 
     def __str__(self) -> str:

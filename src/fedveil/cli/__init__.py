@@ -32,13 +32,16 @@ from fedveil.cli.show import show_command
 from fedveil.cli.site import site_group
 from fedveil.cli.status import status_command
 from fedveil.cli.sweep import sweep_command
+from fedveil.cli.watching import watched_work
 from fedveil.core.errors import ArgumentError, FedveilError
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="fedveil", prog_name="fedveil")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Differentially private federated learning: train, prove, attack."""
+    context.with_resource(watched_work())
 
 
 for command in (

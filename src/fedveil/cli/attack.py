@@ -41,7 +41,7 @@ from fedveil.core.types import CLIENTS_WORK
 @click.option(
     "--with", "changes", multiple=True, metavar="KEY=VALUE", help="Change a part of the attack: seed=uniform."
 )
-@click.option("--victims", type=int, default=100, show_default=True, help="How many clients are attacked.")
+@click.option("--victims", type=int, default=40, show_default=True, help="How many clients are attacked.")
 @click.option("--iterations", type=int, default=300, show_default=True, help="At most so many, of 20 updates each.")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Of the victims, the noise and the attack's seeds."

@@ -25,6 +25,8 @@ EXIT_CODES = {
 }
 """2 is for what could not be done at all."""
 
+INTERRUPTED = 130
+
 
 @click.command("audit")
 @click.argument("source", metavar="[PRESET|SPEC.toml|RUN]", default="fed-cdp")
@@ -67,7 +69,8 @@ def audit_command(
 ) -> None:
     """Attack a method with canaries: a lower bound on ε beside the verified one, and how much it could have noticed.
 
-    Ends with 1 if the promise is broken, and with 3 if the audit is inconclusive.
+    Ends with 1 if the promise is broken, and with 3 if the audit is inconclusive. Ctrl-C ends it with what the canaries
+    show that are finished, and with 130 unless the promise is broken.
     """
     from fedveil.report.model.audit_sentences import audit_sentences
     from fedveil.report.model.evidence_facts import AuditFacts
@@ -92,10 +95,15 @@ def audit_command(
             ).to_dict()
         except KeyboardInterrupt:
             progress.note(
-                "stopped: canaries are guessed together at the end, so nothing is known yet; fewer of them"
-                " (--canaries 200) take less time and can notice less"
+                "stopped before any canary was finished, so nothing is known; fewer of them (--canaries 50) take less"
+                " time and can notice less"
             )
             raise
+        if stopped := result["canaries"] < result["planned_canaries"]:
+            progress.note(
+                f"stopped: {result['canaries']:,} of {result['planned_canaries']:,} canaries are finished, and what"
+                " follows speaks of these; the same command begins a new audit, with all of them"
+            )
     if as_json:
         print_json(result)
     else:
@@ -103,4 +111,5 @@ def audit_command(
             click.echo("\n".join(wrapped(sentence, hanging="  ")))
         more = "more: --canaries N notice smaller faults; --rounds N, --view and --unit look elsewhere"
         click.echo("\n".join(wrapped(more, hanging="  ")))
-    context.exit(EXIT_CODES[Verdict(result["verdict"])])
+    code = EXIT_CODES[Verdict(result["verdict"])]
+    context.exit(INTERRUPTED if stopped and code != EXIT_CODES[Verdict.CONTRADICTED] else code)

@@ -44,8 +44,8 @@ def compare_command(
     as_json: bool,
 ) -> None:
     """Train several methods on one task; draw accuracy over rounds and over verified ε."""
-    from fedveil.report.terminal.run_tables import comparison_table, explanation, plain_text
     from fedveil.report.terminal.series_progress import SeriesReporter
+    from fedveil.report.terminal.study_lines import study_lines
     from fedveil.studies.compare import compare
     from fedveil.studies.series import count_seeds
 
@@ -70,8 +70,7 @@ def compare_command(
     if as_json:
         print_json(study.to_dict())
     else:
-        click.echo(plain_text(*comparison_table(study.rows)))
-        click.echo("\n".join([*explanation(study.rows), *study.notes]))
-        click.echo(f"picture: {study.picture}; table: {study.out / 'table.md'}, {study.out / 'table.csv'}")
+        click.echo("\n".join(study_lines(study.rows, remarks=study.notes)))
+        click.echo(f"picture: {study.picture}\ntables:  {study.out}/table.md, table.csv")
     if study.failed:
         raise FedveilError(f"{len(study.failed)} of the runs failed: {'; '.join(study.failed)}")

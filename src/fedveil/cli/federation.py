@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
@@ -19,6 +20,9 @@ home_option = click.option(
 )
 
 
+PORTS = click.IntRange(1, 65535)
+
+
 @click.group("federation")
 def federation_group() -> None:
     """Train over sites that keep their records: make a plan, run it, see how it stands."""
@@ -28,16 +32,19 @@ def federation_group() -> None:
 @click.argument("settings", metavar="PLAN.toml", type=click.Path(path_type=Path))
 @home_option
 @click.option("--host", default="localhost", show_default=True, help="The name by which sites reach this machine.")
-@click.option("--port", type=int, default=8002, show_default=True, help="The port at which it listens.")
+@click.option("--port", type=PORTS, default=8002, show_default=True, help="The port at which it listens.")
 def federation_init_command(settings: Path, home: Path, host: str, port: int) -> None:
     """Make a plan from a spec, the registrations of sites, a schema and public records to measure on."""
+    from fedveil.core.atomic import whole_folder
     from fedveil.federation.connecting import invite
     from fedveil.federation.planning import make_federation_plan, registration_files
     from fedveil.site.approval_lines import plan_lines
 
-    made = make_federation_plan(settings, home)
+    with whole_folder(home):
+        made = make_federation_plan(settings, home)
+        invitations = invite(made, registration_files(settings), host, port)
     echo_wrapped(plan_lines(made.plan))
-    for path in invite(made, registration_files(settings), host, port):
+    for path in invitations:
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
 
@@ -45,7 +52,7 @@ def federation_init_command(settings: Path, home: Path, host: str, port: int) ->
 @click.argument("registrations", metavar="[REGISTRATION.json]...", nargs=-1, type=click.Path(path_type=Path))
 @home_option
 @click.option("--host", help="Another name by which sites reach this machine; as before, if not given.")
-@click.option("--port", type=int, help="Another port; as before, if not given.")
+@click.option("--port", type=PORTS, help="Another port; as before, if not given.")
 def federation_invite_command(registrations: tuple[Path, ...], home: Path, host: str | None, port: int | None) -> None:
     """Invite to the same plan again: another address, a certificate that runs out, a new key of a connection."""
     from fedveil.federation.connecting import invite, invited_at
@@ -53,7 +60,9 @@ def federation_invite_command(registrations: tuple[Path, ...], home: Path, host:
 
     coordinator = CoordinatorHome(home)
     old_host, old_port = invited_at(coordinator)
-    for path in invite(coordinator, registrations, host or old_host, port or old_port):
+    with coordinator.held():
+        invitations = invite(coordinator, registrations, host or old_host, port or old_port)
+    for path in invitations:
         click.echo(f"{path}: give this to {path.stem}; there: fedveil site approve {path.name}")
 
 
@@ -68,17 +77,21 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
     from fedveil.federation.coordinating import run_federation
     from fedveil.federation.coordinator_home import Contact, CoordinatorHome
     from fedveil.report.terminal.run_progress import ConsoleReporter
+    from fedveil.runtimes.in_process import InProcess
+    from fedveil.runtimes.transport import Transport
 
     def heard(contact: Contact) -> None:
         if contact.problem and contact.round is not None:  # who does not join is told by the run itself
             click.echo(f"{contact.site}, round {contact.round + 1}: {contact.problem}: {contact.text}", err=True)
 
     coordinator = CoordinatorHome(home)
-    names = frozenset(site.name for site in coordinator.plan.sites)
-    with (
-        ConsoleReporter(Console(stderr=True)) as reporter,
-        opened_transport(kit or coordinator.kit, names, coordinator.plan.deadline, reporter.note) as transport,
-    ):
+    plan = coordinator.plan
+    names = frozenset(site.name for site in plan.sites)
+    with coordinator.held(), ConsoleReporter(Console(stderr=True)) as reporter, ExitStack() as stack:
+        transport: Transport = InProcess({})  # a training that has ended asks nobody
+        if not coordinator.run.result.exists():
+            opened = opened_transport(kit or coordinator.kit, names, plan.deadline, reporter.note)
+            transport = stack.enter_context(opened)
         result = run_federation(coordinator, transport, reporter=reporter, heard=heard)
     print_result(result, as_json)
     if not as_json:

@@ -27,7 +27,7 @@ def predict_command(run: Path, data: Path, out: Path, trust_code: bool, as_json:
     """Predict for new records by the model of a finished RUN: classes with probabilities, or numbers."""
     from fedveil.studies.predict import predict, predictions_record
 
-    with row_progress() as progress:
+    with row_progress(data) as progress:
         facts = predictions_record(predict(run, data, out=out, trust_code=trust_code, progress=progress))
     if as_json:
         print_json(facts)

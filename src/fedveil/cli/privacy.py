@@ -71,7 +71,7 @@ def account_command(
         lines += table_lines("spent", spent.guarantees, spent.all_beside, risk)
         if accounted.sites is None:
             lines += client_lines(OWN_UNIT, OWN_VIEW, accounted.per_client)
-    lines += site_lines(accounted.sites)
+    lines += site_lines(accounted.sites, every=True)
     if accounted.ledger is not None:
         lines += paragraphs([str(accounted.ledger)])
     click.echo("\n".join(lines + claim_lines(accounted.claims)))

@@ -85,12 +85,17 @@ def reproduce_command(
 
 def _list(as_json: bool) -> None:
     from fedveil.papers.time_estimates import listing
-    from fedveil.report.terminal.run_tables import plain_text
+    from fedveil.report.terminal.wrapped_lines import wrapped
 
     reproductions: list[dict[str, Any]] = listing()
     if as_json:
         print_json({"reproductions": reproductions})
         return
-    headings = ["name", "small", "paper", "title"]
-    click.echo(plain_text(headings, [[str(one[key]) for key in headings] for one in reproductions]))
+    named = ("name", "small", "paper")
+    widths = [max(len(key), *(len(str(one[key])) for one in reproductions)) for key in named]
+    for row in ({key: key for key in (*named, "title")}, *reproductions):
+        (first, *times), (wide, *others) = [str(row[key]) for key in named], widths
+        flush_right = [text.rjust(width) for text, width in zip(times, others, strict=True)]
+        line = "  ".join([first.ljust(wide), *flush_right, ""])
+        click.echo("\n".join(wrapped(str(row["title"]), line, " " * len(line))))
     click.echo("times: one seed, roughly, on two cores")

@@ -1,32 +1,28 @@
-"""Telling how far the reading of a large table is: one moving line on a terminal, a line now and then in a log."""
+"""How far the reading of a large file is, with the time left where the file tells about how many rows it has."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-import click
+from fedveil.core.progress import tell
 
-ROWS_PER_LINE = 1_000_000
+_NEARLY = 0.99
+"""Rows are estimated, so only the end is the end."""
 
 
 @contextmanager
-def row_progress() -> Iterator[Callable[[int], None]]:
+def row_progress(path: Path) -> Iterator[Callable[[int], None]]:
     """Call what this gives with the number of rows so far."""
-    moving = sys.stderr.isatty()
-    done = 0
+    from fedveil.data.row_estimates import estimated_rows
+
+    title, total = f"reading {path.name}", estimated_rows(path)
 
     def report(rows: int) -> None:
-        nonlocal done
-        if moving:
-            click.echo(f"\r{rows:,} rows", nl=False, err=True)
-        elif rows // ROWS_PER_LINE > done // ROWS_PER_LINE:
-            click.echo(f"{rows:,} rows read", err=True)
-        done = rows
+        if total is not None:
+            tell(title, min(rows / total, _NEARLY))
 
-    try:
-        yield report
-    finally:
-        if moving and done:
-            click.echo("\r\x1b[K", nl=False, err=True)
+    tell(title, 0.0)
+    yield report
+    tell(title, 1.0)

@@ -73,10 +73,15 @@ def run_command(
     as_json: bool,
 ) -> None:
     """Train a method (fed-cdp unless you name another) or a spec file."""
+    from fedveil.config.spec import resolve
     from fedveil.report.terminal.run_progress import ConsoleReporter
-    from fedveil.runs.run import run
+    from fedveil.runs.outlook import files_of
 
     overrides = parse_settings(settings)
+    if files_of(source, overrides) is None:
+        resolve(source, overrides)  # what is wrong with it is said before PyTorch is loaded
+    from fedveil.runs.run import run
+
     with opened_logs(logs) as on_round, ConsoleReporter(Console(stderr=True), verbose=verbose) as reporter:
         result = run(
             source,

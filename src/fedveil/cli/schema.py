@@ -31,7 +31,7 @@ def schema_draft_command(table: Path, target: str | None, site: str | None, out:
 
     if out.exists():
         raise FedveilError(f"--out: {out} already exists; choose another, or remove it")
-    with row_progress() as progress:
+    with row_progress(table) as progress:
         text = draft_schema(table, target=target, site=site, progress=progress)
     write_whole(out, text.encode(), private=True)
     click.echo(f'{out}: replace every range and every list that is marked source = "data", then: fedveil schema check')
@@ -50,7 +50,7 @@ def schema_check_command(schema: Path, tables: tuple[Path, ...], as_json: bool) 
     read = read_schema(schema)
     facts: dict[str, Any] = {"schema": checked_schema(read), "tables": {}}
     for path in tables:
-        with row_progress() as progress:
+        with row_progress(path) as progress:
             facts["tables"][str(path)] = checked_table(read_table(path, read, progress=progress))
     if as_json:
         print_json(facts)

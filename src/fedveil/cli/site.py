@@ -8,6 +8,7 @@ import click
 
 from fedveil.cli.options import echo_wrapped
 from fedveil.cli.status import look_at_site, show_status, status_options
+from fedveil.core.errors import FedveilError
 from fedveil.core.types import Unit, View
 
 home_option = click.option(
@@ -17,6 +18,12 @@ home_option = click.option(
     show_default=True,
     help="The site's own directory: its keys, its ledger, the answers it gave.",
 )
+
+
+def ask_first(question: str) -> None:
+    """Whoever says no is told that nothing has happened."""
+    if not click.confirm(question):
+        raise FedveilError("nothing was changed")
 
 
 @click.group("site")
@@ -72,8 +79,7 @@ def site_init_command(
             "lifetime_epsilon": lifetime_epsilon, "lifetime_delta": ever, "rehearsal": rehearsal,
         }
     )  # fmt: skip
-    made = make_site(home, name=name, data=data, schema=schema, policy=policy, validation=validation)
-    add_request(made)
+    made = make_site(home, name=name, data=data, schema=schema, policy=policy, validation=validation, last=add_request)
     click.echo(f"{made.registration_file}: give this to the coordinator; it has no secrets and no records")
     click.echo(f"{made.settings_file}: your policy; {made.ledger_file}: keep copies of it, and never put one back")
 
@@ -88,7 +94,7 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     from fedveil.runtimes.invitation import read_invitation
     from fedveil.site.approval import approve, examine
     from fedveil.site.approval_lines import examined_lines
-    from fedveil.site.connection import check_invitation, connect
+    from fedveil.site.connection import check_invitation, connect, connected_to
     from fedveil.site.home import SiteHome
 
     site, invited = SiteHome(home), read_invitation(invitation)
@@ -96,9 +102,12 @@ def site_approve_command(invitation: Path, home: Path, yes: bool) -> None:
     read = read_plan(invited.plan.encode())
     echo_wrapped(examined_lines(examine(site, read)))
     if not yes:
-        click.confirm("\nagree to this plan?", abort=True)
+        ask_first("\nagree to this plan?")
     approve(site, read)
+    before = connected_to(site)
     connect(site, invited)
+    if before not in (None, connected_to(site)):
+        click.echo(f"this site now serves the coordinator at {connected_to(site)}, and no longer the one at {before}")
     click.echo(f"agreed to {read.hash}; next: fedveil site serve")
 
 
@@ -135,7 +144,7 @@ def site_withdraw_command(plan: str, home: Path, yes: bool) -> None:
     from fedveil.site.home import SiteHome
 
     if not yes:
-        click.confirm(f"no longer answer questions under the plan {plan}?", abort=True)
+        ask_first(f"no longer answer questions under the plan {plan}?")
     name = withdraw(SiteHome(home), plan)
     click.echo(f"'{name}' is not agreed to any more; the coordinator hears so when it asks")
 
@@ -150,7 +159,7 @@ def site_renew_command(home: Path, connection_only: bool, yes: bool) -> None:
     from fedveil.site.home import SiteHome
 
     if not yes and not connection_only:
-        click.confirm("every plan of before ends for this site; make new keys?", abort=True)
+        ask_first("every plan of before ends for this site; make new keys?")
     made = renew(SiteHome(home), signature=not connection_only)
     then = "invite" if connection_only else "init, with a new plan"
     click.echo(f"{made.registration_file}: give this to the coordinator; there: fedveil federation {then}")
@@ -168,7 +177,7 @@ def site_serve_command(home: Path, kit: Path | None) -> None:
 
     site = SiteHome(home)
     place = kit or kit_of(site)
-    with SiteServer(site) as server:
+    with SiteServer(site, say=click.echo) as server:
         agreed = sum(map(server.ledger.agrees_to, server.ledger.approved))
         click.echo(f"site '{site.name}' is serving {agreed} {'plan' if agreed == 1 else 'plans'}")
         serve(place, server.answer, click.echo)

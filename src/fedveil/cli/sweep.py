@@ -39,8 +39,8 @@ def sweep_command(
     as_json: bool,
 ) -> None:
     """Train a grid of settings, every point with several seeds; draw accuracy and verified ε over one or two keys."""
-    from fedveil.report.terminal.run_tables import explanation, plain_text, sweep_table
     from fedveil.report.terminal.series_progress import SeriesReporter
+    from fedveil.report.terminal.study_lines import study_lines
     from fedveil.studies.sweep import parse_axis, sweep
 
     axes = [parse_axis(text) for text in over]
@@ -60,9 +60,8 @@ def sweep_command(
     if as_json:
         print_json(study.to_dict())
     else:
-        click.echo(plain_text(*sweep_table(study.keys, study.rows)))
-        click.echo("\n".join([*explanation(study.rows), *study.notes]))
-        picture = f"picture: {study.picture}; " if study.picture else "no picture: more than two keys; "
-        click.echo(f"{picture}table: {study.out / 'table.md'}, {study.out / 'table.csv'}")
+        click.echo("\n".join(study_lines(study.rows, study.keys, study.notes)))
+        click.echo(f"picture: {study.picture or 'none, for more than two keys'}")
+        click.echo(f"tables:  {study.out}/table.md, table.csv")
     if study.failed:
         raise FedveilError(f"{len(study.failed)} of the runs failed: {'; '.join(study.failed)}")

@@ -37,6 +37,8 @@ MIXES_UPLOADS = "'attention' would send each site a mixture of single sites' upl
 
 LARGEST_PLAN = 4 * 2**20
 LONGEST_DEADLINE = 7 * 86400.0
+MOST_PLANNED_ROUNDS = 100_000
+"""A site computes the price of every round before it agrees; a plan must not keep it busy for days."""
 
 _SITE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _HEX_KEY = re.compile(r"[0-9a-f]{64}")
@@ -105,6 +107,10 @@ class FederationPlan:
             raise FedveilError(problem)
         if self.spec.privacy.calibrate:
             raise FedveilError("privacy.calibrate: the noise is not solved for yet")
+        if self.spec.method.rounds > MOST_PLANNED_ROUNDS:
+            raise FedveilError(
+                f"stop.rounds: a plan has at most {MOST_PLANNED_ROUNDS} rounds, not {self.spec.method.rounds}"
+            )
         self.spec.method.check(self.population)
         self._check_counts()
 

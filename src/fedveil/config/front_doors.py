@@ -23,6 +23,7 @@ from typing import Any
 from fedveil.accounting.tradeoff import mean_of_epsilon
 from fedveil.config.public_facts import PublicFacts
 from fedveil.core.errors import FedveilError
+from fedveil.models.layer_counts import row_features
 
 OUTPUT_NOISE = 1.0
 """The noise of the whole training, in units of a model's outputs."""
@@ -42,7 +43,15 @@ FASTEST = 8.0
 """The largest rate at which steps with this momentum settle on features of length 1, where curvature is below 1/2."""
 OTHER_CLIP, OTHER_FASTEST = 0.3, 1.0
 """For a network that the user names, of whose features nothing is known, and for squared errors, which curve more."""
-
+NUMBER_NOISE, NUMBER_CONSTANT = 0.25, 1.0
+"""For predicted numbers, which lie between −1 and 1: less noise in the outputs, because all of it is an error, and a
+larger constant behind a row. A class follows from a row's direction; a number may follow from its length, too."""
+LITTLE_NOISE = 0.1
+"""From which length of a round's way on (for a noise of 1 in the outputs, and two classes) rows have more features than
+their numbers. Where noise lets a model go less far than that, it only finds what single numbers say. Every class has
+noise of its own, so with more of them the way must be longer by the root of their number."""
+MOST_FEATURES, MOST_NUMBERS = 4_000, 100_000_000
+"""Features of a row, and of all rows together: they are kept in memory."""
 
 CLIENT_OUTPUT_NOISE, CLIENT_ROUNDS, LOCAL_STEPS = 2.0, 40, 5
 """For whole clients. Updates are clipped to a common length, so most of the noise is outgrown later."""
@@ -88,6 +97,7 @@ _SMOOTHING = (
     Choice("aggregate.optimiser", {"kind": "momentum", "beta": MOMENTUM}, "steps average over about ten noisy ones"),
     Choice("aggregate.average", AVERAGED, "the mean of the last quarter of the models: noise cancels, for nothing"),
 )
+NAMED = "you named it"
 _BASIS = Choice(
     "model.options.basis",
     "scenes",
@@ -97,7 +107,7 @@ _BASIS = Choice(
 
 def _model(facts: PublicFacts, named: Any) -> Choice:
     if named is not None:
-        return Choice("model.name", named, "you named it")
+        return Choice("model.name", named, NAMED)
     if facts.tokens:
         raise FedveilError("model.name: the records are tokens, for which nothing is chosen; name your own network")
     if facts.picture:
@@ -114,6 +124,29 @@ def _model(facts: PublicFacts, named: Any) -> Choice:
     )
 
 
+def _row_features(facts: PublicFacts, model: Choice, way: float) -> tuple[Choice, ...]:
+    """What a linear model is shown of a row beside its numbers, if noise and memory allow more than those.
+
+    Nothing more where a number is predicted: noise that changes no class is an error there.
+    """
+    if model.value != "linear" or model.reason == NAMED:
+        return ()
+    if facts.outputs == 1:
+        return (Choice("model.options.constant", NUMBER_CONSTANT, "a number may depend on how long a row was"),)
+    if way < LITTLE_NOISE * math.sqrt(facts.outputs / 2):
+        return ()
+
+    def fits(low_ends: bool) -> bool:
+        features = row_features(facts.numbers, low_ends=low_ends, products=True)
+        return features <= MOST_FEATURES and features * sum(facts.records) <= MOST_NUMBERS
+
+    products = Choice("model.options.products", True, "noise is small enough to learn how two numbers act together")
+    if fits(low_ends=True):
+        low_ends = Choice("model.options.low_ends", True, "amounts that are small for their range differ by factors")
+        return low_ends, products
+    return (products,) if fits(low_ends=False) else ()
+
+
 def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
     """One record against the server: noise on each client, on the sum of its records' clipped gradients."""
     rounds = int(_stated(stated, "stop.rounds") or RECORD_ROUNDS)
@@ -123,13 +156,15 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
     if facts.budget is not None:
         mean = mean_of_epsilon(facts.budget.epsilon, facts.budget.delta)
         noise = math.sqrt(uses) / mean / (math.sqrt(together) * facts.mean_records) * math.sqrt(rounds)
-    own = model.reason == "you named it"
+    own = model.reason == NAMED
     least, fastest = (OTHER_CLIP, OTHER_FASTEST) if own or facts.outputs == 1 else (LEAST_CLIP, FASTEST)
-    way = OUTPUT_NOISE * (1 - MOMENTUM) / noise if noise else math.inf  # rate × clip
+    allowed = NUMBER_NOISE if facts.outputs == 1 else OUTPUT_NOISE
+    way = allowed * (1 - MOMENTUM) / noise if noise else math.inf  # rate × clip
     rate = min(fastest, _rounded(way / least))
     clip = least if own else min(max(_rounded(way / rate), least), MOST_CLIP)
-    slow = f"with clip {clip:g} it keeps the noise of all rounds near {OUTPUT_NOISE:g} in the outputs"
+    slow = f"with clip {clip:g} it keeps the noise of all rounds near {allowed:g} in the outputs"
     return (
+        *_row_features(facts, model, way),
         *cohort,
         Choice("batch.kind", "all", "all records in every step: the noise is added once, whatever their number"),
         Choice("local.steps", 1, "one step a round: every step has noise of its own"),
@@ -173,9 +208,10 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
     sigma = math.log1p(mean**2 / (chance**2 * rounds)) ** -0.5 if chance < 1 else math.sqrt(rounds) / mean
     start = _rounded(CLIENT_OUTPUT_NOISE * (1 - MOMENTUM) * together / (math.sqrt(rounds) * sigma))
     counts = _rounded(max(together / 20, 2 * sigma))
-    own = model.reason == "you named it"
+    own = model.reason == NAMED
     rate = OTHER_CLIENT_RATE if own else float(min(max(facts.outputs, 2), 10)) if facts.outputs > 1 else 0.5
     return (
+        *_row_features(facts, model, start / CLIENT_OUTPUT_NOISE),
         Choice("cohort", {"kind": "poisson", "rate": chance}, why),
         Choice(
             "batch.kind",

@@ -237,6 +237,8 @@ def _read(source: object) -> dict[str, Any]:
         )
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
+        if len(path.parts) > 1:
+            raise FedveilError(f"{source}: there is no such file or directory")
         near = did_you_mean(str(source), ZOO) or f"; methods are {', '.join(ZOO)}"
         raise FedveilError(f"{source}: neither a method nor a spec file or a run{near}")
     if (path / "run.json").is_file():

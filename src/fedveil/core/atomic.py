@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,6 +65,38 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
             make_folder(path.parent)
     path.mkdir(mode)
     sync_folder(path.parent)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[None]:
+    """A new directory, or an empty one, is filled here: if that fails or is interrupted, nothing of it is left.
+
+    What was in a directory before is never touched. Two processes can't fill the same one: what the second of them
+    removed would be the first one's.
+    """
+    place = path.resolve()
+    claim = place.with_name(f".{place.name}.making")
+    try:
+        with disk_errors(claim):
+            make_folder(claim)
+    except FedveilError as error:
+        if not isinstance(error.__cause__, FileExistsError):
+            raise
+        raise FedveilError(f"{claim}: another process is making {path}; if it was killed, remove both") from None
+    existed = path.exists()
+    empty = not existed or (path.is_dir() and not any(path.iterdir()))
+    try:
+        yield
+    except BaseException:
+        if empty and path.is_dir():
+            for child in path.iterdir():
+                shutil.rmtree(child, ignore_errors=True) if child.is_dir() else child.unlink(missing_ok=True)
+            if not existed:
+                path.rmdir()
+        raise
+    finally:
+        with suppress(OSError):
+            claim.rmdir()
 
 
 def sync_folder(path: Path) -> None:

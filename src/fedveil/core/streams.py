@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
@@ -39,8 +40,7 @@ class Purpose(StrEnum):
     AUDIT = "audit"
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Which stream of a purpose."""
 
     round: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,17 +33,23 @@ def sites_in_order(names: Sequence[str], train: Sequence[int], validation: Seque
 
 
 def check_site_names(names: Sequence[object]) -> None:
-    """Refuse names that no table can show, and those that stand twice."""
+    """Refuse names that no table can show, and those that people or file systems would take for one another."""
     if not names:
         raise FedveilError("sites: there are none")
+    seen: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str):
             raise FedveilError(f"sites: a name must be a text, not {name!r}")
         plain_name("the name of a site", name)
         if name != name.strip():
             raise FedveilError(f"sites: the name {name!r} begins or ends with a space")
-        if names.count(name) > 1:
+        alike = unicodedata.normalize("NFKC", name).casefold()
+        if alike not in seen:
+            seen[alike] = name
+        elif seen[alike] == name:
             raise FedveilError(f"sites: there are {names.count(name)} called '{name}'")
+        else:
+            raise FedveilError(f"sites: '{seen[alike]}' and '{name}' are too much alike; call one of them differently")
 
 
 def check_sites(sites: Sequence[SiteRecords], train: int, validation: int) -> None:

@@ -122,4 +122,7 @@ def damaged(name: str, path: Path, size: int) -> FedveilError:
 def missing(name: str, wanted: str) -> FedveilError:
     """The complaint about a file that is nowhere."""
     places = " and ".join(str(directory) for directory in data_directories())
-    return FedveilError(f"data set '{name}': no {wanted} in {places}; run: fedveil data fetch {name}")
+    return FedveilError(
+        f"data set '{name}': no {wanted} in {places}; run: fedveil data fetch {name} (or try it on data.name = cancer,"
+        " which needs no files)"
+    )

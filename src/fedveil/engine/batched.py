@@ -161,7 +161,8 @@ class Engine:
             return Chunking(tile=1, clients=min(clients, memory) if method.noises_rows else clients)
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
         if isinstance(self.gradients, Layered) and not method.noises_rows:
-            memory = max(CHUNK_FLOATS // (slots * max(self.gradients.kept_floats, 1)), 1)
+            kept = self.gradients.layout.size if method.example is None else slots * self.gradients.kept_floats
+            memory = max(CHUNK_FLOATS // max(kept, 1), 1)
         tiles = math.ceil(expected / max(min(memory, GENERAL_TILE, expected), 1))
         tile = math.ceil(expected / max(tiles, 1))  # as even as they can be: what a last tile lacks is padding
         tile = max(tile, 1)

@@ -171,27 +171,31 @@ def local_work(
         return uploads
     places = looked_at(layout)
     noisy = parameters[:, places] - broadcast.parameters[places] if sent.measured is None else sent.measured
-    pairs, compressed = zip(uploads, noisy, strict=True), method.compress is not None
     worth = 1.0 if sent.cells is not None else -rate / draws.declared
     origin = None if sent.cells is not None else broadcast.parameters[places]
-    return tuple(_as_measured(upload, points, places, compressed, worth, origin) for upload, points in pairs)
+    return _as_measured(uploads, noisy, places, method.compress is not None, worth, origin)
 
 
 def _as_measured(
-    upload: Upload, noisy: Tensor, places: Tensor, compressed: bool, worth: float, began: Tensor | None
-) -> Upload:
-    """An upload; not confirmed where it is not what was measured with its noise, at the places that are looked at.
+    uploads: tuple[Upload, ...], noisy: Tensor, places: Tensor, compressed: bool, worth: float, began: Tensor | None
+) -> tuple[Upload, ...]:
+    """Uploads; not confirmed where one is not what was measured with its noise, at the places that are looked at.
 
     `worth` is what a noisy sum counts for in the update; updates are differences from `began`, rounded with it.
     """
-    good = sent_as_measured(upload.update[places], noisy, compressed=compressed)
-    if upload.cells is not None:
-        exact = upload.cells[places] * (grid_width(upload.receipts[-1].did.sum_std) * worth)
+    sent = torch.stack([upload.update.index_select(0, places) for upload in uploads])
+    good = sent_as_measured(sent, noisy, compressed=compressed)
+    if all(upload.cells is not None for upload in uploads):
+        cells = torch.stack([upload.cells.index_select(0, places) for upload in uploads if upload.cells is not None])
+        widths = cells.new_tensor([[grid_width(upload.receipts[-1].did.sum_std) * worth] for upload in uploads])
         if began is None:
-            good &= sent_as_measured(exact, noisy, compressed=compressed)
+            good &= sent_as_measured(cells * widths, noisy, compressed=compressed)
         else:
-            good &= bool(agree(began + noisy, (began + exact).to(noisy.dtype), began))
-    return upload if good else replace(upload, receipts=tuple(replace(r, confirmed=False) for r in upload.receipts))
+            good &= agree(began + noisy, (began + cells * widths).to(noisy.dtype), began)
+    return tuple(
+        upload if fine else replace(upload, receipts=tuple(replace(r, confirmed=False) for r in upload.receipts))
+        for upload, fine in zip(uploads, good.tolist(), strict=True)
+    )
 
 
 def local_steps(
@@ -210,7 +214,9 @@ def local_steps(
     autograd: whoever simulates a client differentiates through the very steps that it makes.
     """
     count = len(start)
-    parameters, state = start, local.optimiser.initial(start)
+    in_place = not torch.is_grad_enabled()  # the steps have memory of their own then, from the first one on
+    parameters = start.clone(memory_format=torch.contiguous_format) if in_place and steps else start
+    state = local.optimiser.initial(parameters)
     device = start.device
     losses, rejected = torch.zeros(count, device=device), torch.zeros(count, dtype=torch.int64, device=device)
     norms = torch.zeros(count, layers, device=device)
@@ -227,7 +233,7 @@ def local_steps(
             gradient = gradient.div_(declared)
         if local.decay:
             gradient = gradient.add_(parameters, alpha=local.decay)
-        own = parameters if step > 0 and not torch.is_grad_enabled() else None  # after one step nobody else has them
+        own = parameters if in_place else None
         parameters, state = local.optimiser.apply(parameters, gradient, state, pace, step, out=own)
     records = max(steps * declared, 1)
     return parameters, Measured(losses / records, norms / records, rejected)

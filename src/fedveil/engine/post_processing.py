@@ -63,7 +63,8 @@ def agree(mine: Tensor, its: Tensor, start: Tensor | float = 0.0, steps: int = 1
     return (near | ~(torch.isfinite(mine) | torch.isfinite(its))).all(dim=-1)
 
 
-def sent_as_measured(sent: Tensor, measured: Tensor, *, compressed: bool) -> bool:
-    """Whether what is sent `[n]` is what was measured with its noise; compression may leave entries out."""
-    kept = sent != 0 if compressed else torch.ones_like(sent, dtype=torch.bool)
-    return bool(agree(measured[kept], sent[kept].to(measured.dtype)))
+def sent_as_measured(sent: Tensor, measured: Tensor, *, compressed: bool) -> Tensor:
+    """Whether what is sent `[..., n]` is what was measured with its noise, for each row; compression may leave entries
+    out."""
+    sent = sent.to(measured.dtype)
+    return agree(measured, torch.where(sent != 0, sent, measured) if compressed else sent)

@@ -14,7 +14,7 @@ from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.post_processing import agree, trained
 from fedveil.engine.sites import Draws
-from fedveil.engine.witness import Witness, looked_at, rows_confirmed, within_bound
+from fedveil.engine.witness import STEPS_READ_TOGETHER, Witness, looked_at, rows_confirmed, within_bound
 from fedveil.mechanisms.arithmetic import block_size, margin
 from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource, grid_width
@@ -39,6 +39,7 @@ class Sanitiser:
         self._mechanism, self._clients, self._records = mechanism, clients, draws.records
         self._slots, self._draws = draws.slots, 0
         self._followed = [False] * len(clients)
+        self._unread: list[tuple[Tensor, Tensor]] = []  # norms and factors of the last steps
         self._keeps_cells = method.sends_plain_steps and draws.steps == 1
         self.cells: Tensor | None = None  # [K, P]: the noisy sums as integers, where updates are just added
         self._margin = margin(
@@ -63,13 +64,24 @@ class Sanitiser:
     def factors(self, norms: Tensor) -> Tensor:
         """What rows with these norms `[K, B, M]` are multiplied with."""
         factors = self._mechanism.factors(norms, self._margin)
-        self._bounded &= within_bound(norms, factors, self._declared.sensitivity)
+        self._unread.append((norms, factors))
+        if len(self._unread) == STEPS_READ_TOGETHER:
+            self._read_factors()
         return factors
+
+    def _read_factors(self) -> None:
+        """Look at the factors of the last steps, all at once: many small operations cost more than a few large ones."""
+        if self._unread:
+            norms, factors = (
+                torch.cat([part.flatten(end_dim=-2) for part in parts]) for parts in zip(*self._unread, strict=True)
+            )
+            self._bounded &= within_bound(norms, factors, self._declared.sensitivity)
+            self._unread = []
 
     def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place; where its integers are kept, in double precision."""
         sums = sums.double() if self._keeps_cells else sums
-        if self._witness.measures:
+        if self._witness.measures_lengths:
             most = self._slots * self._declared.sensitivity
             self._bounded &= bool((torch.linalg.vector_norm(sums, dim=-1) <= most * (1 + 1e-3)).all())
         self._bounded &= self._declared.row_std == 0  # else the rows would have to carry their own
@@ -104,6 +116,7 @@ class Sanitiser:
 
     def receipts(self) -> tuple[Receipt, ...]:
         """What was done to each of the clients, from what was executed: one receipt each, in their order."""
+        self._read_factors()
         steps = self._witness.steps
         confirmed = zip(self._witness.confirmed(self._clients), self._followed, strict=True)
         return tuple(

@@ -31,6 +31,7 @@ class WholeBatches:
         self._trained = [named[name] for name in layout.names]
         self._sound: dict[torch.Size, bool] = {}
         self._total: Tensor | None = None
+        self._bound = (0, 0)
 
     def sums(self, parameters: Tensor, batch: Batch) -> tuple[Tensor, Tensor] | None:
         """Gradients `[K, P]` and losses `[K]`, sums over the batch; None where examples meet in this network.
@@ -57,19 +58,29 @@ class WholeBatches:
 
     def _gradient(self, parameters: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor, out: Tensor) -> Tensor:
         """One client's: the gradient goes to `out`, the loss is returned."""
-        sizes = list(self._layout.sizes)
-        values, gradients = torch.split(parameters, sizes), torch.split(out.zero_(), sizes)
-        for own, value, gradient in zip(self._trained, values, gradients, strict=True):
-            own.data, own.grad = value.view(own.shape), gradient.view(own.shape)
-        try:
-            with torch.enable_grad(), without_torch_warnings():
-                losses = self._objective.losses(self._model(inputs), labels)
-                loss = torch.where(weights > 0, losses, 0.0).sum()
-                torch.autograd.backward(loss, inputs=self._trained)  # adds to what stands in `out`
-        finally:
-            for own in self._trained:
-                own.grad = None
+        self._bind(parameters, out.zero_())
+        with torch.enable_grad(), without_torch_warnings():
+            losses = self._objective.losses(self._model(inputs), labels)
+            if not bool((weights > 0).all()):
+                losses = torch.where(weights > 0, losses, 0.0)
+            loss = losses.sum()
+            torch.autograd.backward(loss, inputs=self._trained)  # adds to what stands in `out`
         return loss.detach()
+
+    def _bind(self, parameters: Tensor, out: Tensor) -> None:
+        """Let the network compute with `parameters` and leave its gradients in `out`: mostly as in the last call.
+
+        What the network holds is not freed, so whatever has the same address is the same memory.
+        """
+        memory = (parameters.data_ptr(), out.data_ptr())
+        if memory == self._bound:
+            return
+        sizes = list(self._layout.sizes)
+        for own, value, gradient in zip(
+            self._trained, torch.split(parameters, sizes), torch.split(out, sizes), strict=True
+        ):
+            own.data, own.grad = value.view(own.shape), gradient.view(own.shape)
+        self._bound = memory
 
     def _examples_are_apart(self, parameters: Tensor, batch: Batch) -> bool:
         """Whether an example's gradient is the same whoever is beside it, and the batch's the sum of such."""

@@ -22,6 +22,9 @@ from fedveil.mechanisms.noise import grid_width
 MEASURED_COORDINATES, MEASURED_STEPS = 20_000, 16
 """How many noise coordinates of a round are measured, and in at most how many of its steps."""
 
+LENGTHS_MEASURED = 4
+"""Of so many steps that are measured, in one the lengths of whole sums are."""
+
 LOOKED_AT = 60
 """Coordinates that are looked at in every step, at equal distances: noise that is repeated after a half, a third, a
 quarter or a fifth of the vector shows."""
@@ -101,9 +104,14 @@ class Witness:
         """Whether the step that comes is one of those that are measured thoroughly."""
         return self.steps % self._every == 0
 
+    @property
+    def measures_lengths(self) -> bool:
+        """Whether the lengths of whole sums are measured, too: in some of these steps, since it is a pass over all."""
+        return self.steps % (self._every * LENGTHS_MEASURED) == 0
+
     def before(self, sums: Tensor) -> Glimpse:
         """Look at sums `[K, P]` that are about to be noised. What is measured changes from step to step and round."""
-        points = sums[:, self._places]
+        points = sums.index_select(1, self._places)
         if not self.measures:
             return Glimpse(None, None, points)
         number = self._round * MEASURED_COORDINATES + self.steps // self._every * self._width
@@ -113,7 +121,7 @@ class Witness:
 
     def after(self, seen: Glimpse, sums: Tensor, grid: float | None = None) -> None:
         """Look at the same sums with their noise; `grid` is that of the noise, where it was not drawn on the sum."""
-        self.kept.append(sums[:, self._places])
+        self.kept.append(sums.index_select(1, self._places))
         self._unread.append(seen.points)
         self._grid = grid or self._grid
         if self._measured is None:

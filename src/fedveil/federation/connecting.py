@@ -5,12 +5,13 @@ Of the sites' requests nothing but the key is taken; keys of certificates never 
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, write_whole
-from fedveil.core.errors import FedveilError
+from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, whole_folder, write_whole
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.federation.coordinator_home import CoordinatorHome, read_table_of
 from fedveil.runtimes.invitation import Invitation, read_invitation
 from fedveil.runtimes.startup_kit import Credentials, write_coordinator_kit
@@ -25,6 +26,9 @@ from fedveil.runtimes.tls_certificates import (
 from fedveil.site.connection import REQUEST
 
 LOOPBACK = ("localhost", "127.0.0.1")
+PORT = 8002
+"""At which a coordinator listens, if nothing is said."""
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
 
 def invite(home: CoordinatorHome, registrations: Sequence[Path], host: str, port: int) -> list[Path]:
@@ -33,6 +37,8 @@ def invite(home: CoordinatorHome, registrations: Sequence[Path], host: str, port
     Called again, it signs again, by the same authority: for an address that changed, certificates that run out, or a
     site with another key. Then a site without a registration keeps the certificate that it was invited with.
     """
+    if not _HOST.fullmatch(host):
+        raise ArgumentError("host", f"'{host}' is not a machine's name or IPv4 address")
     requests = _requests(home, registrations)
     authority, folder = home.directory / "authority", home.directory / "invitations"
     with disk_errors(home.directory):
@@ -84,10 +90,10 @@ def _requests(home: CoordinatorHome, registrations: Sequence[Path]) -> dict[str,
 
 
 def invited_at(home: CoordinatorHome) -> tuple[str, int]:
-    """Where the sites were told to reach the coordinator."""
+    """Where the sites were told to reach the coordinator; where they are told if nothing is said."""
     path = home.directory / "invitations" / f"{home.plan.sites[0].name}.json"
     if not path.is_file():
-        raise FedveilError(f"{home.directory}: nobody has been invited yet")
+        return LOOPBACK[0], PORT
     invitation = read_invitation(path)
     return invitation.host, invitation.port
 
@@ -97,11 +103,12 @@ def _make_kit(home: CoordinatorHome, authority: Path, host: str, port: int) -> N
     hosts = LOOPBACK if host in LOOPBACK else (host,)
     certificate = sign_coordinator(authority, request_certificate(key_file, COORDINATOR), hosts)
     shutil.rmtree(home.kit, ignore_errors=True)
-    write_coordinator_kit(
-        home.kit,
-        Credentials(key_file, certificate, authority_certificate(authority)),
-        federation=home.plan.name,
-        host=host,
-        port=port,
-        sites=tuple(site.name for site in home.plan.sites),
-    )
+    with whole_folder(home.kit):
+        write_coordinator_kit(
+            home.kit,
+            Credentials(key_file, certificate, authority_certificate(authority)),
+            federation=home.plan.name,
+            host=host,
+            port=port,
+            sites=tuple(site.name for site in home.plan.sites),
+        )

@@ -10,13 +10,17 @@ connection.key    of the coordinator's certificate; secret
 kit/              what the transport starts from, with its logs
 invitations/      one for each site, to be sent to it; nothing in them is secret
 run/              a run like any other: ledger, checkpoints, result, model
+held              locked while a process works here
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +100,21 @@ class CoordinatorHome:
         named = read_table_of(self.settings_file).get("validation")
         return None if named is None else Path(str(named))
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let nobody else run this federation, or invite to it, for as long: two would share a port and a kit."""
+        path = self.directory / "held"
+        with disk_errors(path):
+            file = private_opener(str(path), os.O_RDWR | os.O_CREAT)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FedveilError(f"{self.directory}: another process is working on this federation") from None
+            yield
+        finally:
+            os.close(file)  # and with it goes the lock
+
     def read_marks(self) -> dict[str, str]:
         if not self.marks_file.is_file():
             return {}
@@ -106,9 +125,13 @@ class CoordinatorHome:
 
     def note_contact(self, contact: Contact) -> None:
         """For people. It is not synced: a thousand sites answer in a round, and nothing rests on these lines."""
-        line = json.dumps(vars(contact)) + "\n"
-        with disk_errors(self.contacts_file), open(self.contacts_file, "a", opener=private_opener) as file:
-            file.write(line)
+        line = (json.dumps(vars(contact)) + "\n").encode()
+        with disk_errors(self.contacts_file):
+            file = private_opener(str(self.contacts_file), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            try:
+                os.write(file, line)  # in one piece, so that who reads meanwhile sees whole lines
+            finally:
+                os.close(file)
 
     def contacts(self) -> list[Contact]:
         """All that was noted, in its order; a line that was cut off is left out."""

@@ -44,7 +44,8 @@ class FederationStatus:
     running: bool
     delta: float
     figure: str
-    quality: float | None  # by that figure, on the coordinator's public records
+    quality: float | None  # by that figure
+    counted: bool  # by the sites, with noise; else on the coordinator's public records
     sites: tuple[SiteContact, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,6 +92,7 @@ def federation_status(home: CoordinatorHome) -> FederationStatus:
         delta=plan.context.delta,
         figure=figure.name,
         quality=measured[-1] if measured else None,
+        counted=plan.spec.evaluation.counts is not None,
         sites=tuple(sites),
     )
 
@@ -105,7 +107,8 @@ def federation_summary(status: FederationStatus) -> StatusFacts:
         state = ("warn", f"missing: {', '.join(missing)}")
     else:
         state = ("note", "running" if status.running else "not running; go on with: fedveil federation run")
-    quality = "not measured yet" if status.quality is None else f"{status.quality:.4f} on public records"
+    where = "as the sites count, with noise" if status.counted else "on public records"
+    quality = "not measured yet" if status.quality is None else f"{status.quality:.4f} {where}"
     rows = tuple(
         (
             site.name,

@@ -38,6 +38,11 @@ class ChainedFile(ABC):
     beside it says. With a `key` it must be sealed with that. Reading writes nothing.
     """
 
+    held = "another process is working on this run"
+    """What is said of a file that another process holds."""
+    unusable = "the run can't go on"
+    """What follows if the file can't be trusted."""
+
     def __init__(self, path: Path, *, key: bytes | None = None) -> None:
         self._path, self._key = path, key
         self._heads: list[str] = []
@@ -71,37 +76,37 @@ class ChainedFile(ABC):
         (pages,) = database.execute("PRAGMA page_count").fetchone()
         (page,) = database.execute("PRAGMA page_size").fetchone()
         if stored and stored != pages * page:  # SQLite itself takes a file that lost its tail, and reads zeros
-            raise LedgerUnusable(self._path, "the ledger is damaged (incomplete)")
+            raise self._unusable("the ledger is damaged (incomplete)")
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         database.execute("COMMIT")
         (verdict,) = database.execute("PRAGMA quick_check").fetchone()
         if verdict != "ok":
-            raise LedgerUnusable(self._path, f"the ledger is damaged ({' '.join(verdict.split())})")
+            raise self._unusable(f"the ledger is damaged ({' '.join(verdict.split())})")
         self._anchor = self._read_anchor()
         self._older = "entries" not in tables and self._open_older(tables)
         if not self._older:
             self._take(self._read_entries() if "entries" in tables else [])
         problem = None if self._older else anchor_problem(self._anchor, self._heads, self._key)
         if problem is not None:
-            raise LedgerUnusable(self._path, problem)
+            raise self._unusable(problem)
 
     def _read_anchor(self) -> Anchor:
         try:
             return read_anchor(self._path)
         except (ValueError, KeyError, TypeError) as error:
-            raise LedgerUnusable(self._path, f"ledger.head can't be read ({error}); put it back from a copy") from None
+            raise self._unusable(f"ledger.head can't be read ({error}); put it back from a copy") from None
 
     def _read_entries(self) -> list[str]:
         """All entries, if each follows from the one before; where the ledger was read already, the same as then."""
         rows = self._connection.execute("SELECT id, entry, head FROM entries ORDER BY id").fetchall()
         if [number for number, _, _ in rows] != list(range(1, len(rows) + 1)):
-            raise LedgerUnusable(self._path, "entries of the ledger are missing or were moved")
+            raise self._unusable("entries of the ledger are missing or were moved")
         heads = heads_of(entry for _, entry, _ in rows)
         changed = first_difference(heads, [head for _, _, head in rows])
         if changed is not None:
-            raise LedgerUnusable(self._path, f"entry {changed} of the ledger, or one before it, was changed or moved")
+            raise self._unusable(f"entry {changed} of the ledger, or one before it, was changed or moved")
         if self._heads and self._heads != heads:
-            raise LedgerUnusable(self._path, "the ledger was changed while it was in use")
+            raise self._unusable("the ledger was changed while it was in use")
         self._heads = heads
         return [entry for _, entry, _ in rows]
 
@@ -139,7 +144,7 @@ class ChainedFile(ABC):
             raise ArgumentError("head", f"must be at least {SHORT_HEAD} characters of a head, not {head!r}")
         if not any(known.startswith(wanted) for known in self._heads):
             why = "it is another one, or an older copy" if self.chained else "it is not chained (an older format)"
-            raise LedgerUnusable(self._path, f"the ledger never had the head {wanted[:SHORT_HEAD]}: {why}")
+            raise self._unusable(f"the ledger never had the head {wanted[:SHORT_HEAD]}: {why}")
 
     def _add(self, entry: str, committed: Callable[[], None]) -> None:
         """Commit an entry, then let the anchor know. An earlier one that the anchor does not know of comes first.
@@ -174,16 +179,19 @@ class ChainedFile(ABC):
                 self._connection.execute("ROLLBACK")
             raise
 
+    def _unusable(self, problem: str) -> LedgerUnusable:
+        return LedgerUnusable(self._path, problem, self.unusable)
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.OperationalError as error:
             if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise LedgerBusy(f"{self._path}: another process is working on this run") from None
-            raise LedgerUnusable(self._path, f"the ledger can't be used ({error})") from None
+                raise LedgerBusy(f"{self._path}: {self.held}") from None
+            raise self._unusable(f"the ledger can't be used ({error})") from None
         except (sqlite3.Error, ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-            raise LedgerUnusable(self._path, f"the ledger can't be read ({error})") from None
+            raise self._unusable(f"the ledger can't be read ({error})") from None
 
 
 def _make_private(path: Path) -> None:

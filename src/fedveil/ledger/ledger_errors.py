@@ -11,8 +11,8 @@ from fedveil.core.errors import FedveilError
 class LedgerUnusable(FedveilError):
     """The ledger can't be trusted, so the run can't go on, and nothing is said of what it spent."""
 
-    def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}; the run can't go on")
+    def __init__(self, path: Path, problem: str, so: str = "the run can't go on") -> None:
+        super().__init__(f"{path}: {problem}; {so}")
         self.problem = problem
 
 

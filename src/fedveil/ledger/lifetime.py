@@ -58,6 +58,9 @@ class Consent:
 class LifetimeLedger(ChainedFile):
     """Use it as a context manager. Only one process at a time can hold it, so a site answers one question at a time."""
 
+    held = "another process of this site holds its ledger; is it serving? end that first"
+    unusable = "nothing is answered until that is put right"
+
     def __init__(self, path: Path, *, key: bytes | None = None) -> None:
         self._pins: dict[str, str] | None = None
         self._consents: dict[str, Consent] = {}

@@ -176,3 +176,19 @@ class TwoBases(FixedFeatures):
             for share, mean, basis in zip(shares, self.means, (self.first_basis, self.second_basis), strict=True)
         ]
         return torch.cat(parts, dim=1)
+
+
+class WithConstant(FixedFeatures):
+    """Features of length 1 with a constant behind them, of length 1 together: it stands for the bias.
+
+    A bias has an input of 1, so half of every example's gradient is of the bias, and the clip cuts the other half.
+    """
+
+    def __init__(self, first: FixedFeatures, constant: float) -> None:
+        super().__init__()
+        self.first, self.constant = first, constant
+        self.outputs = first.outputs + 1
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        features = self.first(inputs)
+        return functional.normalize(functional.pad(features, (0, 1), value=self.constant), dim=1)

@@ -31,3 +31,9 @@ def known_layers(name: str, input_shape: Sequence[int], options: Mapping[str, An
         return None
     picture = len(input_shape) == 3 and input_shape[0] in (1, 3) and min(input_shape[1:]) >= LARGE_PICTURE
     return _ROWS.get(name) or (_PICTURES.get(name) if picture else None)
+
+
+def row_features(numbers: int, *, low_ends: bool, products: bool) -> int:
+    """How many features `unit_rows` makes of so many numbers."""
+    base = numbers * (2 if low_ends else 1) + 1
+    return base + (base * (base + 1) // 2 if products else 0)

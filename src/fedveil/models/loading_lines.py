@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
-from fedveil.models.unit_rows import CONSTANT, UnitRows
+from fedveil.models.unit_rows import NEAR, PEAK, UnitRows
 
 _WRITTEN_AS_THEY_ARE = (
     nn.Linear, nn.Conv2d, nn.ReLU, nn.Sigmoid, nn.Tanh, nn.ELU, nn.Flatten, nn.MaxPool2d, nn.AvgPool2d, nn.Dropout,
@@ -32,13 +33,28 @@ def _linear_lines(model: nn.Module, file: str) -> tuple[str, str, str] | None:
     rows, head = model
     if type(rows) is not UnitRows or type(head) is not nn.Linear or list(model.state_dict()) != ["head.weight"]:
         return None
-    cut = f"rows.flatten(1).clamp({-rows.limit!r}, {rows.limit!r})"
-    long = f"torch.nn.functional.pad({cut}, (0, 1), value={CONSTANT!r})"
+    row = f"rows.flatten(1).clamp({-rows.limit!r}, {rows.limit!r})"
+    if rows.low_ends:
+        row = f"torch.cat([{row}, {_hat(f'{row} / {rows.limit!r}')}], 1)"
+    row = f"torch.nn.functional.normalize(torch.nn.functional.pad({row}, (0, 1), value={rows.constant!r}), dim=1)"
+    weight = f'safetensors.torch.load_file("{file}")["head.weight"]'
+    if not rows.products:
+        return "import torch, safetensors.torch", f"weight = {weight}", f"model = lambda rows: {row} @ weight.T"
+    count = math.isqrt(2 * rows.outputs) - 1  # count + count·(count + 1)/2 features
+    pairs = "unit[:, i] * unit[:, j] * (2 - (i == j).float()).sqrt()"
     return (
-        "import torch, safetensors.torch",
-        f'weight = safetensors.torch.load_file("{file}")["head.weight"]',
-        f"model = lambda rows: torch.nn.functional.normalize({long}, dim=1) @ weight.T",
+        f"import torch, safetensors.torch; i, j = torch.triu_indices({count}, {count})",
+        f"weight = {weight}; both = lambda unit: torch.cat([unit, {pairs}], 1) / 2**0.5",
+        f"model = lambda rows: both({row}) @ weight.T",
     )
+
+
+def _hat(row: str) -> str:
+    """`unit_rows.hat` as an expression."""
+    above = f"(1 + {row})"
+    rising = f"({above}.clamp(min=0) / {NEAR!r}).log1p() / {math.log1p(PEAK / NEAR)!r}"
+    falling = f"{above}.clamp(min={NEAR!r}).log() / {math.log(PEAK)!r}"
+    return f"torch.minimum({rising}, {falling}).clamp(min=0)"
 
 
 def loading_lines(

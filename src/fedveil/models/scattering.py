@@ -15,9 +15,10 @@ from fedveil.core.atomic import write_whole
 from fedveil.core.checks import FieldError, count, one_of
 from fedveil.core.digested_tensors import TensorsDamaged, digested, read_digested
 from fedveil.core.errors import FedveilError
-from fedveil.models.features import FixedFeatures, Projected, Scattering, TwoBases
+from fedveil.models.features import FixedFeatures, Projected, Scattering, TwoBases, WithConstant
 from fedveil.models.scenes import leaves, silhouettes, told_apart, whitened
 from fedveil.models.strokes import characters, contrast
+from fedveil.models.unit_rows import CONSTANT
 
 CHARACTER_KINDS, SAMPLES, SEED, SHRINKAGE, OUTPUTS = 1500, 14, 0, 0.1, 128
 """The drawn characters behind the basis, and how many directions of it are kept."""
@@ -46,9 +47,11 @@ def scattering(input_shape: Sequence[int], classes: int, *, basis: str = "auto",
     if basis == "auto":
         basis = "strokes" if input_shape[0] == 1 else "plain"
     features = _features(Scattering(input_shape), input_shape[0], basis, outputs)
-    head = nn.Linear(features.outputs, classes)
-    nn.init.zeros_(head.weight)
-    nn.init.zeros_(head.bias)
+    if basis == "scenes":
+        features = WithConstant(features, CONSTANT)
+    head = nn.Linear(features.outputs, classes, bias=basis != "scenes")
+    for parameter in head.parameters():
+        nn.init.zeros_(parameter)
     return nn.Sequential(OrderedDict(features=features, head=head))
 
 

@@ -17,7 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128 }; /* vectors of a stretch at a time; floats behind an image */
+/* Vectors or rows at a time; floats behind an image; weights of a filter by lanes that a core's nearest cache holds. */
+enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR_WEIGHTS = 3072 };
 
 /* Sizes of a call, as Python gives them. */
 typedef struct {
@@ -34,8 +35,7 @@ typedef struct {
 
 static char *scratch; /* memory of the call that runs: calls hold the interpreter's lock */
 
-static void *take(size_t floats)
-{
+static void *take(size_t floats) {
     char *place = scratch;
     scratch += (floats * 4 + 63) / 64 * 64;
     return memset(place, 0, floats * 4);
@@ -43,8 +43,7 @@ static void *take(size_t floats)
 
 static int up(int count, int to) { return (count + to - 1) / to * to; }
 
-static Walk walk_of(const Shape *s, int lanes)
-{
+static Walk walk_of(const Shape *s, int lanes) {
     Walk w = {.pixels = s->out_h * s->out_w, .taps = s->channels * s->kernel_h * s->kernel_w};
     w.rows = s->kernel_h, w.run = s->kernel_w * s->channels, w.line = (s->width + 2 * s->pad_w) * s->channels;
     w.size = up((s->height + 2 * s->pad_h) * w.line + SPARE, MOST_LANES), w.wide = up(s->filters, lanes);
@@ -59,8 +58,7 @@ static Walk walk_of(const Shape *s, int lanes)
 }
 
 /* One example inside its border, which was zeros at first. */
-static void arrange(const Shape *s, const Walk *w, const float *input, float *image)
-{
+static void arrange(const Shape *s, const Walk *w, const float *input, float *image) {
     int width = s->width * s->channels, plane = s->height * s->width;
     for (int i = 0; i < s->height; i++) {
         float *row = image + (i + s->pad_h) * w->line + s->pad_w * s->channels;
@@ -74,8 +72,7 @@ static void arrange(const Shape *s, const Walk *w, const float *input, float *im
 
 /* A gradient as kernels make it, biases last, to its places among the parameters. Where kernel rows are short it is
  * [taps, filters], else [filters, taps]. */
-static void deposit(const Shape *s, const Walk *w, const float *grid, float *parameters)
-{
+static void deposit(const Shape *s, const Walk *w, const float *grid, float *parameters) {
     int by_filter = s->brief ? 1 : w->taps, by_tap = s->brief ? s->filters : 1;
     for (int o = 0; o < s->filters; o++)
         for (int u = 0; u < w->taps; u++)
@@ -84,12 +81,16 @@ static void deposit(const Shape *s, const Walk *w, const float *grid, float *par
         memcpy(parameters + s->bias, grid + s->filters * w->taps, s->filters * sizeof *grid);
 }
 
-/* The weights of one client as [taps, filters]. Here, since vector code would gather them slowly. */
-static void pack(const Shape *s, const Walk *w, const float *weights, float *matrix)
-{
-    for (int u = 0; u < w->taps; u++)
-        for (int o = 0; o < s->filters; o++)
-            matrix[w->order[u] * w->wide + o] = weights[o * w->taps + u];
+/* The weights of one client in blocks of `block` filters, each [taps, block] (the last may be narrower). Here, since
+ * vector code would gather them slowly. */
+static void pack(const Shape *s, const Walk *w, const float *weights, float *matrix, int block) {
+    for (int first = 0; first < s->filters; first += block, matrix += w->taps * block, weights += w->taps * block) {
+        int some = s->filters - first < block ? s->filters - first : block;
+        int wide = w->wide - first < block ? w->wide - first : block;
+        for (int u = 0; u < w->taps; u++)
+            for (int o = 0; o < some; o++)
+                matrix[w->order[u] * wide + o] = weights[o * w->taps + u];
+    }
 }
 
 typedef void Kernel(const Shape *s, float *const *buffers);
@@ -105,6 +106,9 @@ typedef void Kernel(const Shape *s, float *const *buffers);
 #define CASE(count, call) case count: { enum { n = count }; call; break; }
 #define EACH(count, call) /* with a constant n, so that sums stay in registers */                                      \
     switch (count) { CASE(1, call) CASE(2, call) CASE(3, call) CASE(4, call) CASE(BLOCK, call) }
+
+#define FOUR_OR_ONE(count, call) /* with a constant m */                                                               \
+    if ((count) == 4) { enum { m = 4 }; call; } else { enum { m = 1 }; call; }
 
 #define WIDTH 512
 #define LANES 16
@@ -137,8 +141,7 @@ static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
 #define mask_256(n) _mm256_loadu_si256((const __m256i *)(ones + 8 - (n)))
 #define is_256(v, relation) _mm256_movemask_ps(_mm256_cmp_ps(v, _mm256_setzero_ps(), relation))
 INLINE __m256 load_256(const float *from, int n) { return _mm256_maskload_ps(from, mask_256(n)); }
-INLINE void store_256(float *to, __m256 v, int n)
-{
+INLINE void store_256(float *to, __m256 v, int n) {
     if (n == 8) /* with a mask it is many times slower on some processors */
         _mm256_storeu_ps(to, v);
     else
@@ -147,8 +150,7 @@ INLINE void store_256(float *to, __m256 v, int n)
 INLINE __m256 keep_256(__m256 v, __m256 of) { return _mm256_andnot_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_LE_OQ), v); }
 #define larger_256(x, y) _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
 #define choose_256(x, y, a, b) _mm256_blendv_ps(b, a, larger_256(x, y))
-INLINE float total_256(__m256 v)
-{
+INLINE float total_256(__m256 v) {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
@@ -156,8 +158,7 @@ INLINE float total_256(__m256 v)
 #include "layer_kernels.c"
 #pragma GCC pop_options
 
-static int lanes_here(void)
-{
+static int lanes_here(void) {
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         return 16;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 0;
@@ -169,11 +170,11 @@ static int lanes_here(void) { return 0; }
 #endif
 
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect),
-                                     BOTH(dense),    BOTH(outer),   BOTH(pool),     BOTH(dense_back)};
+                                     BOTH(dense),    BOTH(outer),   BOTH(pool),     BOTH(dense_back),
+                                     BOTH(dense_norms)};
 
 /* run(kernel, lanes, shape i32[20], scratch, five addresses): whoever calls has checked that they fit together. */
-static PyObject *py_run(PyObject *self, PyObject *arguments)
-{
+static PyObject *py_run(PyObject *self, PyObject *arguments) {
     int kernel, lanes, known = sizeof kernels / sizeof *kernels;
     Py_buffer shape, room;
     unsigned long long at[5];
@@ -183,7 +184,7 @@ static PyObject *py_run(PyObject *self, PyObject *arguments)
     int fits = shape.len == sizeof(Shape) && kernel >= 0 && kernel < known && lanes >= 8 && lanes <= lanes_here();
     for (int i = 0; i < 5; i++)
         buffers[i] = (float *)(uintptr_t)at[i];
-    scratch = room.buf;
+    scratch = (char *)(((uintptr_t)room.buf + 63) / 64 * 64);
     if (fits)
         kernels[kernel][lanes == 8](shape.buf, buffers);
     PyBuffer_Release(&shape), PyBuffer_Release(&room);
@@ -198,19 +199,20 @@ PyMODINIT_FUNC PyInit_layer_kernels(void) { return PyModule_Create(&module); }
 #else
 #define vec PASTE(__m, WIDTH, )
 
-/* TILE pixels by n vectors of filters; pixels past the last one repeat it. */
-INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, const float *image, const float *matrix,
-                       const float *start, float *out, int left)
-{
+/* What `rows` kernel rows add to TILE pixels by n vectors of filters; pixels past the last one repeat it. */
+INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, int row, int rows, const float *image,
+                       const float *matrix, const float *start, float *out, int left) {
     const float *x[TILE];
     vec sum[TILE][2];
     for (int p = 0; p < TILE; p++) {
-        x[p] = image + w->at[LEAST(first + p, w->pixels - 1)];
+        int pixel = LEAST(first + p, w->pixels - 1);
+        x[p] = image + w->at[pixel] + row * w->line;
         for (int v = 0; v < n; v++)
-            sum[p][v] = MM(loadu)(start + v * LANES);
+            sum[p][v] = row ? NAME(load)(out + pixel * s->filters + v * LANES, LEAST(left - v * LANES, LANES))
+                            : MM(loadu)(start + v * LANES);
     }
-    for (int row = 0; row < w->rows; row++) {
-        for (int r = 0; r < w->run; r++, matrix += w->wide) {
+    for (int last = row + rows; row < last; row++) {
+        for (int r = 0; r < w->run; r++, matrix += n * LANES) {
             vec weights[2];
             for (int v = 0; v < n; v++)
                 weights[v] = MM(loadu)(matrix + v * LANES);
@@ -224,27 +226,33 @@ INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, co
     for (int p = 0; p < TILE; p++)
         for (int v = 0; v < n; v++) /* of zero and what is not a number, max gives its second operand */
             NAME(store)(out + LEAST(first + p, w->pixels - 1) * s->filters + v * LANES,
-                        s->relu ? MM(max)(MM(setzero)(), sum[p][v]) : sum[p][v], LEAST(left - v * LANES, LANES));
+                        s->relu && row == w->rows ? MM(max)(MM(setzero)(), sum[p][v]) : sum[p][v],
+                        LEAST(left - v * LANES, LANES));
 }
 
-static void NAME(convolve)(const Shape *s, float *const *b)
-{
+/* Outputs, as many kernel rows at a time as a core's nearest cache holds the weights of. */
+static void NAME(convolve)(const Shape *s, float *const *b) {
     Walk w = walk_of(s, LANES);
+    int most = w.run * 2 < NEAR_WEIGHTS / LANES ? NEAR_WEIGHTS / LANES / w.run : 1;
     const float *input = b[1];
     float *out = b[2], *matrix = take((size_t)w.taps * w.wide), *start = take(w.wide);
     float *image = take(w.size);
     for (int client = 0; client < s->clients; client++) {
         const float *own = b[0] + (ptrdiff_t)client * s->size;
-        pack(s, &w, own + s->weight, matrix);
+        pack(s, &w, own + s->weight, matrix, 2 * LANES);
         if (s->bias >= 0)
             memcpy(start, own + s->bias, s->filters * sizeof *start);
         for (int slot = 0; slot < s->slots; slot++) {
             arrange(s, &w, input, image);
             for (int f = 0; f < w.wide; f += 2 * LANES)
-                for (int p = 0; p < w.pixels; p += TILE)
-                    switch (w.wide - f > LANES ? 2 : 1) {
-                        CASE(1, NAME(tile)(n, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f))
-                        CASE(2, NAME(tile)(n, s, &w, p, image, matrix + f, start + f, out + f, s->filters - f))
+                for (int row = 0, n = w.wide - f > LANES ? 2 : 1; row < w.rows; row += most)
+                    for (int p = 0, rows = LEAST(most, w.rows - row); p < w.pixels; p += TILE) {
+                        const float *part = matrix + (size_t)f * w.taps + row * w.run * n * LANES;
+                        int left = s->filters - f;
+                        switch (n) {
+                            CASE(1, NAME(tile)(n, s, &w, p, row, rows, image, part, start + f, out + f, left))
+                            CASE(2, NAME(tile)(n, s, &w, p, row, rows, image, part, start + f, out + f, left))
+                        }
                     }
             input += s->channels * s->height * s->width, out += w.pixels * s->filters;
         }
@@ -252,8 +260,7 @@ static void NAME(convolve)(const Shape *s, float *const *b)
 }
 
 /* n derivatives by outputs; zero where the output was cut off. */
-INLINE vec NAME(live)(const Shape *s, const float *delta, const float *output, int n)
-{
+INLINE vec NAME(live)(const Shape *s, const float *delta, const float *output, int n) {
     vec values = NAME(load)(delta, n);
     return s->relu ? NAME(keep)(values, NAME(load)(output, n)) : values;
 }
@@ -261,8 +268,7 @@ INLINE vec NAME(live)(const Shape *s, const float *delta, const float *output, i
 /* Adds what n vectors of one kernel row give to the derivative by the image: pixel by pixel, each with the filters whose
  * derivative is not zero. Down the columns, so that no pixel waits for what its neighbour has just stored. */
 INLINE void NAME(scatter)(const int n, const Shape *s, const Walk *w, const int *count, const int *which,
-                          const float *value, const float *matrix, float *image)
-{
+                          const float *value, const float *matrix, float *image) {
     for (int j = 0; j < s->out_w; j++)
         for (int p = j; p < w->pixels; p += s->out_w) {
             vec sum[n];
@@ -277,8 +283,7 @@ INLINE void NAME(scatter)(const int n, const Shape *s, const Walk *w, const int 
 }
 
 /* The derivative by the inputs, from that by the outputs. */
-static void NAME(reverse)(const Shape *s, float *const *b)
-{
+static void NAME(reverse)(const Shape *s, float *const *b) {
     Walk w = walk_of(s, LANES);
     int *count = take(w.pixels), *which = take((size_t)w.pixels * s->filters), piece = s->filters * w.span;
     float *value = take((size_t)w.pixels * s->filters), *matrix = take((size_t)w.rows * w.blocks * piece);
@@ -316,8 +321,7 @@ static void NAME(reverse)(const Shape *s, float *const *b)
 }
 
 /* n vectors of one kernel row of a filter's gradient: the sum over the pixels in its list. */
-INLINE void NAME(gather)(const int n, const int *place, const float *delta, int many, const float *image, float *to)
-{
+INLINE void NAME(gather)(const int n, const int *place, const float *delta, int many, const float *image, float *to) {
     vec even[n], odd[n];
     for (int v = 0; v < n; v++)
         even[v] = odd[v] = MM(setzero)();
@@ -337,8 +341,7 @@ INLINE void NAME(gather)(const int n, const int *place, const float *delta, int 
  * pixel all of them meet, zeros too: where rows are short that is faster than lists. */
 INLINE void NAME(spread)(const int rows, const int n, const Shape *s, const Walk *w, const int *at, int pixels,
                          const float *image, const float *delta, const float *output, float *grid, int left_rows,
-                         int left_taps, int left)
-{
+                         int left_taps, int left) {
     vec sum[5 * SHARE];
     int line[rows];
 #pragma GCC unroll 25 /* else so many sums would live in memory */
@@ -361,8 +364,7 @@ INLINE void NAME(spread)(const int rows, const int n, const Shape *s, const Walk
 
 /* Gradients by weights and biases: of each example, with its norm, or without norms the sums over a client's examples, in
  * their places among the parameters. */
-static void NAME(gradients)(const Shape *s, float *const *b)
-{
+static void NAME(gradients)(const Shape *s, float *const *b) {
     Walk w = walk_of(s, LANES);
     int single = b[3] != NULL, together = single ? 1 : s->slots, pixels = together * w.pixels;
     int *many = take(s->filters), *place = take((size_t)pixels * s->filters), *at = take(pixels);
@@ -431,8 +433,7 @@ static void NAME(gradients)(const Shape *s, float *const *b)
 }
 
 /* The sum of each client's gradients times their factors, in its places among the parameters. */
-static void NAME(collect)(const Shape *s, float *const *b)
-{
+static void NAME(collect)(const Shape *s, float *const *b) {
     Walk w = walk_of(s, LANES);
     int length = s->filters * (w.taps + (s->bias >= 0));
     float *grid = take((size_t)length + SPARE);
@@ -448,28 +449,27 @@ static void NAME(collect)(const Shape *s, float *const *b)
     }
 }
 
-/* n examples of a dense layer, whose inputs are channels, meet up to LANES weights of two of its outputs. */
-INLINE void NAME(meet)(const float *one, const float *two, const float *inputs, int step, int left, vec (*sum)[2], const int n)
-{
+/* Up to LANES weights of two outputs meet the inputs of n examples. */
+INLINE void NAME(meet)(const int n, int left, int size, const float *one, const float *two, const float *inputs,
+                       vec (*sum)[2]) {
     vec first = NAME(load)(one, left), second = NAME(load)(two, left);
     for (int v = 0; v < n; v++) {
-        vec input = NAME(load)(inputs + (ptrdiff_t)v * step, left);
+        vec input = NAME(load)(inputs + (ptrdiff_t)v * size, left);
         sum[v][0] = MM(fmadd)(first, input, sum[v][0]), sum[v][1] = MM(fmadd)(second, input, sum[v][1]);
     }
 }
 
-/* Outputs o and o + 1 of n examples. */
-INLINE void NAME(outputs)(const Shape *s, const float *own, const float *inputs, float *outputs, int o, const int n)
-{
-    int size = s->channels, whole = size / LANES * LANES, second = o + 1 < s->filters;
-    const float *one = own + s->weight + (ptrdiff_t)o * size, *two = one + second * size;
+/* Outputs o and o + 1 of n examples of a dense layer, whose inputs are channels. */
+INLINE void NAME(outputs)(const int n, const Shape *s, const float *own, const float *inputs, float *outputs, int o) {
+    int size = s->channels, second = o + 1 < s->filters;
+    const float *weights = own + s->weight + (ptrdiff_t)o * size;
     vec sum[BLOCK][2];
     for (int v = 0; v < n; v++)
         sum[v][0] = sum[v][1] = MM(setzero)();
-    for (int i = 0; i < whole; i += LANES)
-        NAME(meet)(one + i, two + i, inputs + i, size, LANES, sum, n);
-    if (whole < size)
-        NAME(meet)(one + whole, two + whole, inputs + whole, size, size - whole, sum, n);
+    for (int i = 0; i < size / LANES * LANES; i += LANES)
+        NAME(meet)(n, LANES, size, weights + i, weights + second * size + i, inputs + i, sum);
+    int last = size / LANES * LANES; /* by itself: masks would slow down all others */
+    NAME(meet)(n, size - last, size, weights + last, weights + second * size + last, inputs + last, sum);
     for (int v = 0; v < n; v++, outputs += s->filters) { /* with constant places: else the sums would live in memory */
         outputs[o] = NAME(total)(sum[v][0]) + (s->bias < 0 ? 0 : own[s->bias + o]);
         if (second)
@@ -477,99 +477,94 @@ INLINE void NAME(outputs)(const Shape *s, const float *own, const float *inputs,
     }
 }
 
-static void NAME(dense)(const Shape *s, float *const *b)
-{
-    int blocks = (s->slots + BLOCK - 1) / BLOCK, most = (s->slots + blocks - 1) / blocks;
+static void NAME(dense)(const Shape *s, float *const *b) {
     for (int client = 0; client < s->clients; client++)
         for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o += 2)
-            for (int e = client * s->slots; e < end; e += most) {
+            for (int e = client * s->slots; e < end; e += BLOCK) {
                 const float *own = b[0] + (ptrdiff_t)client * s->size, *inputs = b[1] + (ptrdiff_t)e * s->channels;
-                EACH(LEAST(end - e, most), NAME(outputs)(s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o, n))
+                EACH(LEAST(end - e, BLOCK), NAME(outputs)(n, s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o))
             }
 }
 
-/* Adds, for n examples, what `rows` outputs of a dense layer give back to its inputs: weights are read as they lie. */
-INLINE void NAME(give_back)(const float *weights, const float *delta, int filters, int size, float *result, const int rows, const int n)
-{
-    vec factor[BLOCK][4];
-    for (int v = 0; v < n; v++)
-        for (int r = 0; r < rows; r++)
-            factor[v][r] = MM(set1)(delta[v * filters + r]);
+/* n rows of `size` numbers become, or have added, m other rows times their coefficients, which lie `by_out` and `by_row`
+ * apart. */
+INLINE void NAME(combine)(const int n, const int m, int size, const float *rows, const float *coefficients, int by_out,
+                          int by_row, int add, float *out) {
+    vec factor[BLOCK][BLOCK];
+    for (int a = 0; a < n; a++)
+        for (int r = 0; r < m; r++)
+            factor[a][r] = MM(set1)(coefficients[a * by_out + r * by_row]);
     for (int i = 0; i < size; i += LANES) {
         int left = LEAST(size - i, LANES);
-        vec weight[4];
-        for (int r = 0; r < rows; r++)
-            weight[r] = NAME(load)(weights + (ptrdiff_t)r * size + i, left);
-        for (int v = 0; v < n; v++) {
-            float *to = result + (ptrdiff_t)v * size + i;
-            vec sum = NAME(load)(to, left);
-            for (int r = 0; r < rows; r++)
-                sum = MM(fmadd)(factor[v][r], weight[r], sum);
-            NAME(store)(to, sum, left);
+        vec row[BLOCK];
+        for (int r = 0; r < m; r++)
+            row[r] = NAME(load)(rows + (ptrdiff_t)r * size + i, left);
+        for (int a = 0; a < n; a++) {
+            vec sum = add ? NAME(load)(out + (ptrdiff_t)a * size + i, left) : MM(setzero)();
+            for (int r = 0; r < m; r++)
+                sum = MM(fmadd)(factor[a][r], row[r], sum);
+            NAME(store)(out + (ptrdiff_t)a * size + i, sum, left);
         }
     }
 }
 
-/* The derivative by the inputs of a dense layer. */
-static void NAME(dense_back)(const Shape *s, float *const *b)
-{
-    int blocks = (s->slots + BLOCK - 1) / BLOCK, most = (s->slots + blocks - 1) / blocks, size = s->channels;
-    memset(b[2], 0, sizeof(float) * s->clients * s->slots * size);
+/* The derivative by the inputs of a dense layer: four rows of its weights at a time. */
+static void NAME(dense_back)(const Shape *s, float *const *b) {
     for (int client = 0; client < s->clients; client++)
-        for (int o = 0, rows, end = (client + 1) * s->slots; o < s->filters; o += rows) {
-            const float *weights = b[0] + (ptrdiff_t)client * s->size + s->weight + (ptrdiff_t)o * size;
+        for (int o = 0, rows, end = (client + 1) * s->slots, size = s->channels; o < s->filters; o += rows) {
+            const float *from = b[0] + (ptrdiff_t)client * s->size + s->weight + (ptrdiff_t)o * size;
             rows = s->filters - o < 4 ? 1 : 4;
-            for (int e = client * s->slots; e < end; e += most) {
+            for (int e = client * s->slots; e < end; e += BLOCK) {
                 const float *delta = b[1] + (ptrdiff_t)e * s->filters + o;
-                float *result = b[2] + (ptrdiff_t)e * size;
-                if (rows == 4)
-                    EACH(LEAST(end - e, most), NAME(give_back)(weights, delta, s->filters, size, result, 4, n))
-                else
-                    EACH(LEAST(end - e, most), NAME(give_back)(weights, delta, s->filters, size, result, 1, n))
+                float *to = b[2] + (ptrdiff_t)e * size;
+                FOUR_OR_ONE(rows, EACH(LEAST(end - e, BLOCK),
+                                       NAME(combine)(n, m, size, from, delta, s->filters, 1, o > 0, to)))
             }
         }
 }
 
-/* Rows o to o + n of a client's summed weight gradients, each the product of its deltas and its inputs. */
-INLINE void NAME(products)(const Shape *s, const float *inputs, const float *deltas, float *total, int o, const int n)
-{
-    for (int i = 0; i < s->channels; i += 2 * LANES) {
-        int left = LEAST(s->channels - i, LANES), more = LEAST(s->channels - i - left, LANES);
-        vec sum[2][BLOCK];
-        for (int r = 0; r < n; r++)
-            sum[0][r] = sum[1][r] = MM(setzero)();
-        for (int e = 0; e < s->slots; e++) {
-            const float *input = inputs + (ptrdiff_t)e * s->channels + i, *delta = deltas + e * s->filters + o;
-            vec one = NAME(load)(input, left), two = NAME(load)(input + left, more);
-            for (int r = 0; r < n; r++) {
-                vec factor = MM(set1)(delta[r]);
-                sum[0][r] = MM(fmadd)(factor, one, sum[0][r]), sum[1][r] = MM(fmadd)(factor, two, sum[1][r]);
+/* The sums of clients' gradients by the weights and biases of a dense layer: products of its deltas and its inputs. */
+static void NAME(outer)(const Shape *s, float *const *b) {
+    for (int client = 0; client < s->clients; client++) {
+        const float *inputs = b[0] + (ptrdiff_t)client * s->slots * s->channels;
+        const float *deltas = b[1] + (ptrdiff_t)client * s->slots * s->filters;
+        float *total = b[2] + (ptrdiff_t)client * s->size;
+        for (int o = 0, rows, size = s->channels; o < s->filters; o += rows) {
+            rows = s->filters - o < 4 ? 1 : 4;
+            for (int e = 0; e < s->slots; e += BLOCK) {
+                const float *from = inputs + (ptrdiff_t)e * size, *delta = deltas + e * s->filters + o;
+                float *to = total + s->weight + (ptrdiff_t)o * size;
+                FOUR_OR_ONE(rows, EACH(LEAST(s->slots - e, BLOCK),
+                                       NAME(combine)(m, n, size, from, delta, 1, s->filters, e > 0, to)))
             }
         }
-        for (int r = 0; r < n; r++) {
-            float *row = total + s->weight + (ptrdiff_t)(o + r) * s->channels + i;
-            NAME(store)(row, sum[0][r], left), NAME(store)(row + left, sum[1][r], more);
-        }
+        for (int i = 0; s->bias >= 0 && i < s->slots * s->filters; i++)
+            total[s->bias + i % s->filters] = deltas[i] + (i < s->filters ? 0 : total[s->bias + i % s->filters]);
     }
-    for (int r = 0; s->bias >= 0 && r < n; r++)
-        for (int e = 0; e < s->slots; e++)
-            total[s->bias + o + r] = deltas[e * s->filters + o + r] + (e ? total[s->bias + o + r] : 0);
 }
 
-/* The sums of clients' gradients by the weights and biases of a dense layer. */
-static void NAME(outer)(const Shape *s, float *const *b)
-{
-    for (int client = 0; client < s->clients; client++)
-        for (int o = 0; o < s->filters; o += 4) {
-            const float *inputs = b[0] + (ptrdiff_t)client * s->slots * s->channels;
-            const float *deltas = b[1] + (ptrdiff_t)client * s->slots * s->filters;
-            EACH(LEAST(s->filters - o, 4), NAME(products)(s, inputs, deltas, b[2] + (ptrdiff_t)client * s->size, o, n))
+/* The norms of the examples' gradients by weights and biases of a dense layer: products of two lengths, whose squares are
+ * added in double precision, where those of tiny numbers do not vanish. */
+static void NAME(dense_norms)(const Shape *s, float *const *b) {
+    for (int e = 0; e < s->clients * s->slots; e++) {
+        double product = 1;
+        for (int side = 0; side < 2; side++) {
+            int size = side ? s->filters : s->channels;
+            const float *from = b[side] + (ptrdiff_t)e * size;
+            double sum[8] = {side == 0 && s->bias >= 0};
+            for (int i = 0; i < size / 8 * 8; i += 8)
+                for (int lane = 0; lane < 8; lane++)
+                    sum[lane] += (double)from[i + lane] * from[i + lane];
+            for (int i = size / 8 * 8; i < size; i++)
+                sum[0] += (double)from[i] * from[i];
+            product *= ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
         }
+        b[2][e] = (float)sqrt(product);
+    }
 }
 
 /* The largest of each window and its place in it; what is not a number counts as largest. With deltas the way back. */
-static void NAME(pool)(const Shape *s, float *const *b)
-{
+static void NAME(pool)(const Shape *s, float *const *b) {
     int pixels = s->out_h * s->out_w, image = s->height * s->width * s->channels;
     if (b[3])
         memset(b[0], 0, sizeof(float) * s->clients * s->slots * image);

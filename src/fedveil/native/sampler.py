@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import twin
-from fedveil.native.exact import decide
 from fedveil.native.tables import ALIAS, COEFFICIENTS, ENDS
 
 try:
@@ -68,7 +67,7 @@ class Sampler:
         if not len(addresses) or not size:
             return
         if self._way is Way.VECTOR:
-            where = np.array([(one.round, one.client, one.step) for one in addresses], np.uint32)
+            where = np.array(addresses, np.uint32)
 
             def answer(row: int, number: int, block: bytes) -> int | None:
                 return self._decide(purpose, addresses[row], number, block)
@@ -144,6 +143,8 @@ class Sampler:
         return left
 
     def _decide(self, purpose: Purpose, address: Address, number: int, block: bytes) -> int | None:
+        from fedveil.native.exact import decide  # loads arithmetic that hardly any run needs
+
         return decide(block, lambda more: self._streams.hashed(purpose, address, number, more))
 
     def _room(self, count: int) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:

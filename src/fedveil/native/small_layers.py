@@ -163,6 +163,14 @@ class ConvolutionShape:
         """Write the derivative by the inputs of a dense layer, from that by the outputs."""
         self._run(7, lanes, "POI", parameters, delta, result)
 
+    def dense_norms(self, inputs: Tensor, delta: Tensor, norms: Tensor, lanes: int) -> None:
+        """Write the norm of every example's gradient by a dense layer's weights and biases.
+
+        Squares are added in double precision: a norm is off by less than 1e-7 of itself, and the squares of tiny
+        numbers do not vanish.
+        """
+        self._run(8, lanes, "ION", inputs, delta, norms)
+
     def outer(self, inputs: Tensor, delta: Tensor, total: Tensor, lanes: int) -> None:
         """Write the sum of a dense layer's gradients, products of `delta` and inputs, added in their order."""
         self._run(5, lanes, "IOP", inputs, delta, total)

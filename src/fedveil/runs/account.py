@@ -22,6 +22,8 @@ from fedveil.data.dataset import Dataset
 from fedveil.ledger.anchor import LedgerSummary
 from fedveil.ledger.ledger_errors import Pin
 from fedveil.ledger.store import Ledger
+from fedveil.report.model.guarantee_headline import headline
+from fedveil.report.terminal.wrapped_lines import wrapped
 from fedveil.runs.argument_checks import check_arguments
 from fedveil.runs.book import opened_ledger, read_book
 from fedveil.runs.describe import clients_words
@@ -33,7 +35,7 @@ OWN_UNIT, OWN_VIEW = Unit.RECORD, View.SERVER
 """The cell for which an account lists what each client has spent."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Account:
     """The promise of a spec and, for a run, what it has spent; the papers' claims beside them."""
 
@@ -62,6 +64,18 @@ class Account:
     def sites(self) -> SiteGuarantees | None:
         """Each named site's own ε; None where clients have no names."""
         return site_guarantees(self.promised, self.spent, self.rounds)
+
+    def __str__(self) -> str:
+        current = self.spent or self.promised
+        return "\n".join([*wrapped(self.title), *wrapped(headline(current.guarantees)), *map(repr, current.guarantees)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same, with the table and its notes."""
+        from fedveil.runs.notebook_view import account_html
+
+        return account_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """`guarantees` is what was spent where something ran, else what is promised."""

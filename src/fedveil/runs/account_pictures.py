@@ -8,6 +8,7 @@ from fedveil.accounting.plan import plan
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import FedveilError
 from fedveil.core.guarantee import cell_name
+from fedveil.core.progress import told
 from fedveil.core.rounding import rounded_up
 from fedveil.core.types import Unit, View
 from fedveil.report.plots.epsilon_curves import draw_epsilon_curves
@@ -20,8 +21,10 @@ def draw_curve(account: Account, path: Path) -> None:
     total = account.spec.method.rounds
     marks = sorted({max(1, round(total * share / 20)) for share in range(1, 21)})
     tables = [plan(account.context, rounds) for rounds in marks]
+    cells = [(unit, view) for unit in Unit for view in View]
     curves = {
-        cell_name(unit, view): [table.of(unit, view).epsilon for table in tables] for unit in Unit for view in View
+        cell_name(unit, view): [table.of(unit, view).epsilon for table in tables]
+        for unit, view in told("ε over the rounds", cells)
     }
     title = f"{account.name}: ε at δ = {account.context.delta:g}, worst case over clients"
     with disk_errors(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -290,12 +290,20 @@ class RunFiles:
 
     def trim_events(self, rounds: int) -> None:
         """Keep the events of the first `rounds` rounds: those whose model was published."""
-        kept = [
+        self._write_events(
             event
             for event in self.read_events()
             if event["event"] == "start" or (event["event"] == "round" and event["round"] < rounds)
-        ]
-        write_whole(self.events, "".join(json.dumps(event) + "\n" for event in kept).encode(), private=True)
+        )
+
+    def add_to_round(self, round: int, figures: Mapping[str, float]) -> None:
+        """Add what was measured of a round after it was noted."""
+        self._write_events(
+            {**event, **figures} if event.get("round") == round else event for event in self.read_events()
+        )
+
+    def _write_events(self, events: Iterable[Mapping[str, Any]]) -> None:
+        write_whole(self.events, "".join(json.dumps(event) + "\n" for event in events).encode(), private=True)
 
 
 def run_of(source: object, overrides: Mapping[str, Any] | None = None) -> RunFiles | None:

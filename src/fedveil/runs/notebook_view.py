@@ -1,4 +1,4 @@
-"""A run's end as a notebook shows it: two sentences, the table of what was spent, figures over rounds."""
+"""A run's end and an account as a notebook shows them: sentences, the table of guarantees, figures over rounds."""
 
 from __future__ import annotations
 
@@ -18,18 +18,38 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fedveil.core.guarantee import Guarantee
+    from fedveil.runs.account import Account
     from fedveil.runs.result import Result
+
+
+FLUSH_LEFT = Markup("<style>.fedveil :is(th, td, caption) { text-align: left; padding: .1em .6em; }</style>")
+"""Notebooks set tables flush right, and names are no numbers."""
+
+
+def account_html(account: Account) -> Markup:
+    """What is accounted for, the headline, and the table: what was spent, or what is promised."""
+    table = account.spent or account.promised
+    return tag(
+        "div",
+        FLUSH_LEFT,
+        paragraph(account.title),
+        paragraph(tag("strong", headline(table.guarantees))),
+        guarantees_html(table.guarantees),
+        class_="fedveil",
+    )
 
 
 def result_html(result: Result) -> Markup:
     """The whole."""
     return tag(
         "div",
+        FLUSH_LEFT,
         paragraph(result.quality),
         paragraph(tag("strong", headline(result.guarantees))),
         guarantees_html(result.guarantees),
         _picture(result),
         paragraph("run: ", tag("code", str(result.run))),
+        class_="fedveil",
     )
 
 
@@ -58,12 +78,14 @@ def _picture(result: Result) -> Markup | None:
     if main is None:
         return None
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     measured = [(event["round"] + 1, event[main.key]) for event in events if main.key in event]
     picture = Figure(figsize=(4.5, 2.6), layout="constrained")
     axes = picture.subplots()
     axes.plot(*zip(*measured, strict=True), marker="." if len(measured) < 40 else None)
     axes.set(xlabel="round", ylabel=main.name)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there is no half of a round
     content = io.BytesIO()
     picture.savefig(content, format="png", dpi=110)
     encoded = base64.b64encode(content.getvalue()).decode()

@@ -34,7 +34,7 @@ from fedveil.ledger.entries import LedgerRound
 from fedveil.ledger.store import Ledger
 from fedveil.parts.personal import Shared
 from fedveil.report.model.run_facts import ENDED_EARLY
-from fedveil.report.model.score_texts import measured_text, useless_text
+from fedveil.report.model.score_texts import measured_text
 from fedveil.report.terminal.reading_progress import reading_notes
 from fedveil.report.terminal.run_progress import Reporter, SilentReporter
 from fedveil.runs.argument_checks import check_arguments
@@ -44,6 +44,7 @@ from fedveil.runs.derived_charges import RoundCharges, round_charges
 from fedveil.runs.describe import choice_lines
 from fedveil.runs.files import RunFiles
 from fedveil.runs.manifest import manifest, read_context
+from fedveil.runs.measuring import Measuring
 from fedveil.runs.model_card import write_model_card
 from fedveil.runs.prepare import Prepared, prepare, prepared_for
 from fedveil.runs.result import Result, has_diverged
@@ -166,7 +167,8 @@ def _train(
             ledger.begin(pins_of(files, prepared.context, prepared.dataset))
             return _train_rounds(prepared, files, ledger, runtime, reporter, on_round, admission, at_sites)
     except KeyboardInterrupt:
-        again = "fedveil federation run" if at_sites else _resume_words(prepared.spec, files)
+        home = ["fedveil", "federation", "run", "--home", str(files.directory.parent)]
+        again = shlex.join(home) if at_sites else _resume_words(prepared.spec, files)
         reporter.note(f"what was published is safe; go on with: {again}")
         raise
 
@@ -205,6 +207,8 @@ def _train_rounds(
     promise = plan(context)
     reporter.promise(promise.guarantees, site_guarantees(promise))
     reporter.begin(_title(prepared, files), method.rounds, state.round)
+    measuring = Measuring(prepared, files, runtime, personal)
+    measuring.catch_up(state)
     begun = time.perf_counter()
     charges = round_charges(context)
     unfinished = _unfinished(ledger, state, charges) if at_sites else None
@@ -224,16 +228,14 @@ def _train_rounds(
         begun=None if unfinished is None else unfinished.cohort,
     ):
         state = closed.state
-        event = _event(closed)
-        if state.round % spec.evaluation.every == 0 or state.round == method.rounds:
-            evaluation = runtime.evaluate(state)
-            event |= round_figures(prepared, evaluation, personal) if evaluation.measured else {}
+        event = _event(closed) | measuring.before_publication(state)
         event["seconds"], begun = time.perf_counter() - begun, time.perf_counter()
         # The order matters. The round was paid for before its clients heard of it; now what it did is written down,
         # noted and published. After a crash anywhere, the ledger claims at least what anybody has seen.
         ledger.execute(closed.round, closed.receipts, closed.arrived)
         files.append_event(event)
         files.save_checkpoint(state, prepared.layout)
+        event |= measuring.after_publication(state)
         if personal is not None:
             personal.forget()
         _report(reporter, event, method.rounds, prepared.dataset.task)
@@ -247,8 +249,6 @@ def _train_rounds(
         reporter.note("no site has measured the last model, so it is not known how good it is")
     elif has_diverged(measured["loss"], prepared.job.objective):
         reporter.note(f"the training diverged: its last loss is {measured['loss']:.3g}; try a smaller local.rate")
-    elif (useless := useless_text(scores)) is not None:
-        reporter.note(useless)
     return _finish(prepared, files, ledger, state, measured, scores, promise)
 
 

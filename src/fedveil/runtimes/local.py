@@ -26,6 +26,7 @@ from torch import Tensor
 
 from fedveil.core.cores import usable_cores
 from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.progress import tell
 from fedveil.core.types import Taps
 from fedveil.data.dataset import Examples, to_float
 from fedveil.engine.batched import EVALUATION_SLICE, Chunking, Engine, Evaluation, alike
@@ -70,9 +71,18 @@ def _featured(examples: Examples, features: FixedFeatures) -> Examples:
 
     if not len(examples):  # a coordinator has no records, a site perhaps none that it holds out; their shape is known
         return Examples(values(examples.inputs.new_zeros(1, *examples.inputs.shape[1:]))[:0], examples.labels)
+    first_of_all = values(examples.inputs[:1])
+    whole = first_of_all.new_empty(len(examples), *first_of_all.shape[1:])
+
+    def fill(first: int) -> None:
+        rows = slice(first, first + FEATURE_SLICE)
+        whole[rows] = values(examples.inputs[rows])
+
     with one_thread(), ThreadPoolExecutor(usable_cores()) as pool:
-        parts = list(pool.map(values, torch.split(examples.inputs, FEATURE_SLICE)))
-    return Examples(torch.cat(parts), examples.labels)
+        starts = range(0, len(examples), FEATURE_SLICE)
+        for done, _ in enumerate(pool.map(fill, starts), 1):  # into place: they may be large
+            tell("features", done / len(starts))
+    return Examples(whole, examples.labels)
 
 
 @contextmanager

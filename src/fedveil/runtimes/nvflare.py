@@ -20,7 +20,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from fedveil.core.errors import FedveilError
+from fedveil.core.printable_text import printable
 from fedveil.runtimes.frames import FrameLink
+from fedveil.runtimes.starting_checks import kit_problem, wait_for_port
 from fedveil.runtimes.startup_kit import LARGEST_MESSAGE
 from fedveil.runtimes.transport import Answer
 
@@ -69,13 +71,17 @@ class _Node:
         """The last error that it wrote, for a person to read."""
         lines = [line for name in ("log.txt", "output.txt") for line in _tail(self.kit / name)]
         errors = [line for line in lines if " ERROR " in line or "Error" in line]
-        return (errors or lines or ["it wrote nothing"])[-1]
+        return printable((errors or lines or ["it wrote nothing"])[-1])
 
 
 class FlareTransport:
     """The coordinator's end: listens for the sites of a kit, and asks them."""
 
     def __init__(self, kit: Path, on_change: Callable[[str, bool], None] = lambda site, here: None) -> None:
+        require_nvflare()
+        if (problem := kit_problem(kit)) is not None:
+            raise FedveilError(problem)
+        wait_for_port(kit)
         self._node = _Node(kit)
         self._on_change = on_change
         self._present: set[str] = set()
@@ -190,18 +196,22 @@ def serve_site(kit: Path, answer: Answer, say: Callable[[str], None] = lambda li
 
     `say` gets a line when something changes. An answer that fails is not sent, nor is why; `answer` is asked again.
     """
+    if (problem := kit_problem(kit)) is not None:
+        raise FedveilError(problem)
     pause = 1.0
     while True:
-        node = _Node(kit)
-        try:
-            if node.link.wait(START_SECONDS):
-                reason = _serve(node, answer, say)
-            else:  # NVFlare's client hangs for ever where it can't make use of its certificate
-                reason = "NVFlare did not begin; is the certificate valid, and this federation's?"
-        finally:
-            node.end()
-        if node.was_ready:
-            pause = 1.0
+        reason = kit_problem(kit)  # it may run out, or a clock may be set, while the site serves
+        if reason is None:
+            node = _Node(kit)
+            try:
+                if node.link.wait(START_SECONDS):
+                    reason = _serve(node, answer, say)
+                else:  # NVFlare's client hangs for ever where it can't make use of its certificate
+                    reason = "NVFlare did not begin; is the certificate this federation's?"
+            finally:
+                node.end()
+            if node.was_ready:
+                pause = 1.0
         say(f"not connected: {reason}; trying again in {pause:.0f} s")
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from fedveil.core.declaration_records import read_receipt, same_declaration
 from fedveil.core.errors import FedveilError
+from fedveil.core.printable_text import printable
 from fedveil.core.signing import SigningKey
 from fedveil.core.types import Declaration, Population, Receipt, Taps
 from fedveil.engine.batched import EVALUATION_SLICE, Engine, Evaluation, SiteCounts
@@ -159,6 +160,7 @@ class NetworkRuntime:
         self._job, self._sites, self._counted = job, correspondence, counted
         self._population: Population = job.sites.population
         self._engine = Engine(job)
+        self._round_declared: tuple[object, dict[int, tuple[Declaration, ...]]] = (None, {})
 
     def train(
         self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
@@ -186,14 +188,7 @@ class NetworkRuntime:
     def _upload(self, broadcast: Broadcast, client: int, answer: Mapping[str, Any], given: dict[str, Tensor]) -> Upload:
         """An answer as the loop takes it, if it is what the plan declares."""
         size, method = self._job.layout.size, self._job.method
-        declared = method.declare(
-            broadcast.round,
-            self._population.records[client],
-            self._job.layout.group_count,
-            self._population.clients,
-            broadcast.bound,
-        )
-        own = [one for one in declared if one.place != "server"]
+        own = self._declared(broadcast.round, self._population.records[client], broadcast.bound)
         receipts = _receipts(answer.get("receipts"), own, broadcast.round, client, size)
         upload = None if method.upload is None else method.upload.at(broadcast.round, method.rounds, broadcast.bound)
         cells = None
@@ -210,6 +205,18 @@ class NetworkRuntime:
         if given:
             raise MessageUnreadable("it has tensors that nobody asked for")
         return Upload(client, update, receipts, None, cells, report)
+
+    def _declared(self, round: int, records: int, bound: float | None) -> tuple[Declaration, ...]:
+        """What a site of so many records declares; computed once for all sites of that size."""
+        key = (round, bound)
+        if self._round_declared[0] != key:
+            self._round_declared = (key, {})
+        known = self._round_declared[1]
+        if records not in known:
+            layers, clients = self._job.layout.group_count, self._population.clients
+            declared = self._job.method.declare(round, records, layers, clients, bound)
+            known[records] = tuple(one for one in declared if one.place != "server")
+        return known[records]
 
     def evaluate(self, state: ServerState) -> Evaluation:
         if self._counted is not None:
@@ -245,7 +252,7 @@ def _refusal_in(header: Mapping[str, Any]) -> Refusal | None:
     kind, text = header.get("reason"), header.get("text")
     if not isinstance(kind, str) or not isinstance(text, str):
         raise MessageUnreadable("it refuses without a reason")
-    return Refusal(kind[:LONGEST_REASON], text[:LONGEST_REASON])
+    return Refusal(printable(kind[:LONGEST_REASON]), printable(text[:LONGEST_REASON]))
 
 
 def _receipts(

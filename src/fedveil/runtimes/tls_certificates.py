@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedveil.core.atomic import write_whole
+from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.errors import FedveilError
 
 COORDINATOR = "coordinator"
@@ -25,8 +25,8 @@ COORDINATOR = "coordinator"
 
 RESERVED_NAMES = frozenset({COORDINATOR, "server", "localhost"})
 KEY_BITS = 3072  # NVFlare signs with RSA alone
-CLOCKS_APART = timedelta(days=2)
-"""A new certificate is valid for a site whose clock is behind."""
+CLOCKS_APART = timedelta(days=7)
+"""A new certificate is valid for a site whose clock is behind. That it was valid before it was made helps nobody."""
 
 _SITE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _AUTHORITY_KEY, _AUTHORITY_CERTIFICATE = "authority.key", "authority.crt"
@@ -97,6 +97,17 @@ def check_certificate(certificate: bytes, *, authority: bytes, key_file: Path, n
         signed.verify_directly_issued_by(root)
     except (InvalidSignature, TypeError, ValueError) as error:
         raise FedveilError("the certificate was not signed by this federation's authority") from error
+
+
+def validity_problem(certificate: bytes) -> str | None:
+    """Why a certificate can't be used at this time by this machine's clock; None where it can."""
+    read, now = _read(certificate), datetime.now(UTC)
+    if now > read.not_valid_after_utc:
+        return f"its certificate ran out on {read.not_valid_after_utc:%Y-%m-%d}; the coordinator invites anew"
+    if now < read.not_valid_before_utc:
+        begins = f"{read.not_valid_before_utc:%Y-%m-%d}"
+        return f"its certificate is valid from {begins}, and the clock here says {now:%Y-%m-%d}; set the clock"
+    return None
 
 
 def certificate_name(certificate: bytes) -> str:
@@ -188,7 +199,12 @@ def _read(certificate: bytes) -> x509.Certificate:
 
 def _read_key(path: Path) -> rsa.RSAPrivateKey:
     # This house wrote the file. Proving that its numbers are primes takes longer than all else.
-    key = serialization.load_pem_private_key(path.read_bytes(), password=None, unsafe_skip_rsa_key_validation=True)
+    with disk_errors(path):
+        text = path.read_bytes()
+    try:
+        key = serialization.load_pem_private_key(text, password=None, unsafe_skip_rsa_key_validation=True)
+    except (ValueError, TypeError) as error:
+        raise FedveilError(f"{path}: the key can't be read") from error
     if not isinstance(key, rsa.RSAPrivateKey):
         raise FedveilError(f"{path}: not an RSA key")
     return key

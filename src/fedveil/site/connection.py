@@ -9,7 +9,7 @@ import json
 import shutil
 from pathlib import Path
 
-from fedveil.core.atomic import disk_errors, write_whole
+from fedveil.core.atomic import disk_errors, whole_folder, write_whole
 from fedveil.core.errors import FedveilError
 from fedveil.core.signing import SigningKey
 from fedveil.runtimes.invitation import Invitation
@@ -65,11 +65,20 @@ def connect(home: SiteHome, invitation: Invitation) -> None:
     """Make the kit from which the site serves, or make it anew: for another plan, certificate or address."""
     check_invitation(home, invitation)
     credentials = Credentials(_key_file(home), invitation.certificate.encode(), invitation.authority.encode())
-    with disk_errors(home.kit):
-        shutil.rmtree(home.kit, ignore_errors=True)
+    shutil.rmtree(home.kit, ignore_errors=True)
+    with disk_errors(home.kit), whole_folder(home.kit):
         write_site_kit(
             home.kit, credentials, federation=invitation.federation, host=invitation.host, port=invitation.port
         )
+
+
+def connected_to(home: SiteHome) -> str | None:
+    """Where the coordinator is that this site serves, as `HOST:PORT`; None where there is none yet."""
+    path = home.kit / "startup" / "fed_client.json"
+    try:
+        return str(json.loads(path.read_bytes())["servers"][0]["service"]["target"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def kit_of(home: SiteHome) -> Path:

@@ -19,6 +19,7 @@ import json
 import secrets
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +28,14 @@ from typing import Any
 import tomli_w
 
 from fedveil.config.federation_plan import FederationPlan, RegisteredSite, read_plan
-from fedveil.core.atomic import PRIVATE_FOLDER, disk_errors, make_folder, private_opener, write_whole
+from fedveil.core.atomic import (
+    PRIVATE_FOLDER,
+    disk_errors,
+    make_folder,
+    private_opener,
+    whole_folder,
+    write_whole,
+)
 from fedveil.core.digests import keyed_digest
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.signing import SigningKey, read_signing_key
@@ -38,6 +46,8 @@ from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.site.policy import SitePolicy, read_policy
 
 KEY_BYTES = 32
+LARGEST_LOG = 2_000_000
+"""Bytes; of a larger log the older half is dropped."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +185,10 @@ class SiteHome:
         return plan
 
     def note(self, text: str) -> None:
-        """A line for the site's own people."""
+        """A line for the site's own people. Who asks again and again must not fill the disk."""
+        with disk_errors(self.log):
+            if self.log.is_file() and self.log.stat().st_size > LARGEST_LOG:
+                write_whole(self.log, self.log.read_bytes()[-LARGEST_LOG // 2 :], private=True)
         with disk_errors(self.log), open(self.log, "a", encoding="utf-8", opener=private_opener) as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
 
@@ -188,10 +201,12 @@ def make_site(
     schema: str | Path,
     policy: SitePolicy,
     validation: str | Path | None = None,
+    last: Callable[[SiteHome], None] = lambda home: None,
 ) -> SiteHome:
     """A new site: keys are made here and stay here. The records stay where they are.
 
-    `validation` has further records, which are held out from every training: models can be measured on them.
+    `validation` has further records, which are held out from every training: models can be measured on them. `last` is
+    called with the site when all else is there; a site whose making fails anywhere leaves nothing behind.
     """
     home = SiteHome(Path(directory))
     if home.directory.exists() and any(home.directory.iterdir()):
@@ -204,20 +219,21 @@ def make_site(
     if validation is not None:
         read_records(Path(validation), read)
     RegisteredSite(name, len(records), "0" * 64)  # a name that nobody could register is refused before keys are made
-    with disk_errors(home.directory):
+    files = {"data": data} if validation is None else {"data": data, "validation": validation}
+    paths = {key: str(Path(path).resolve()) for key, path in files.items()}
+    settings = {"name": name, **paths, "policy": policy.to_dict()}
+    with disk_errors(home.directory), whole_folder(home.directory):
         if not home.directory.exists():
             make_folder(home.directory, PRIVATE_FOLDER)
         make_folder(home.plans, PRIVATE_FOLDER)
         make_folder(home.outbox, PRIVATE_FOLDER)
-    write_whole(home.directory / "sign.key", SigningKey.generate().pem(), private=True)
-    write_whole(home.directory / "mark.key", secrets.token_bytes(KEY_BYTES), private=True)
-    write_whole(home.schema_file, form_toml(read).encode())
-    files = {"data": data} if validation is None else {"data": data, "validation": validation}
-    paths = {key: str(Path(path).resolve()) for key, path in files.items()}
-    settings = {"name": name, **paths, "policy": policy.to_dict()}
-    write_whole(home.settings_file, tomli_w.dumps(settings).encode(), private=True)
-    write_registration(home)
-    home.opened_ledger().__exit__(None, None, None)
+        write_whole(home.directory / "sign.key", SigningKey.generate().pem(), private=True)
+        write_whole(home.directory / "mark.key", secrets.token_bytes(KEY_BYTES), private=True)
+        write_whole(home.schema_file, form_toml(read).encode())
+        write_whole(home.settings_file, tomli_w.dumps(settings).encode(), private=True)
+        write_registration(home)
+        home.opened_ledger().__exit__(None, None, None)
+        last(home)
     return home
 
 

@@ -34,6 +34,12 @@ class Outbox:
         names = {self._file(paid).name for paid in known}
         return sorted(path.name for path in self._folder.glob("*.answer") if path.name not in names)
 
+    def clear_parts(self) -> None:
+        """Remove what killed processes left half-written; only for whoever holds the ledger, and so is alone here."""
+        with disk_errors(self._folder):
+            for part in self._folder.glob(".*.part"):
+                part.unlink(missing_ok=True)
+
     def remove(self, paid: PaidQuestion) -> None:
         with disk_errors(self._folder):
             self._file(paid).unlink(missing_ok=True)

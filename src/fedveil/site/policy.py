@@ -27,6 +27,8 @@ class SitePolicy:
     def __post_init__(self) -> None:
         if (self.plan.unit, self.plan.view) != (self.lifetime.unit, self.lifetime.view):
             raise FedveilError("policy: a plan and the lifetime must be of the same unit and view")
+        if self.plan.epsilon <= 0:
+            raise FedveilError("policy.epsilon: must be above 0; with 0 no plan could ever be agreed to")
         if self.plan.epsilon > self.lifetime.epsilon or self.plan.delta > self.lifetime.delta:
             raise FedveilError("policy: a single plan can't be allowed more than the lifetime")
 

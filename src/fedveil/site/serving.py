@@ -64,19 +64,26 @@ class AnswerStep(StrEnum):
 class SiteServer:
     """Use it as a context manager: it holds the ledger, so that there is one for each site.
 
-    `before` is called before every step.
+    `before` is called before every step. `say` gets a line for whoever looks on when a question is refused or fails.
     """
 
-    def __init__(self, home: SiteHome, before: Callable[[AnswerStep], None] = lambda step: None) -> None:
-        self._home, self._before = home, before
+    def __init__(
+        self,
+        home: SiteHome,
+        before: Callable[[AnswerStep], None] = lambda step: None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._home, self._before, self._say = home, before, say
         self._lock = threading.Lock()
         self._outbox = Outbox(home.outbox)
         self._work: dict[str, PlannedWork] = {}
         self._spending = Spending(home)
         self._ledger: LifetimeLedger | None = None
+        self._said = ""
 
     def __enter__(self) -> Self:
         self._ledger = self._home.opened_ledger()
+        self._outbox.clear_parts()
         return self
 
     def __exit__(
@@ -150,6 +157,8 @@ class SiteServer:
         work = asked.work
         paid = self.ledger.latest(asked.name)
         kept = None if paid is None else self._outbox.get(paid)
+        if paid is not None and paid.answer is None and kept is not None and not self._is_own(work.plan.digest, kept):
+            kept = None  # the disk has damaged it; nothing has left, so it may be computed once more
         if paid is None or (paid.answer is not None and kept is None):
             self._check_room(asked)
             forget_grids()
@@ -182,6 +191,14 @@ class SiteServer:
         answered = [paid for paid in self.ledger.paid if paid.plan == plan and paid.answer is not None]
         for paid in answered[-2 * KEPT_ANSWERS : -KEPT_ANSWERS]:
             self._outbox.remove(paid)
+
+    def _is_own(self, plan: bytes, answer: bytes) -> bool:
+        """Whether these bytes are an answer as this site has signed it."""
+        try:
+            read_message(answer, Speaker.SITE, plan, self._home.signing_key.public.raw, len(answer))
+        except MessageUnreadable:
+            return False
+        return True
 
     # The ledger's marks
 
@@ -222,6 +239,10 @@ class SiteServer:
         return write_message(self._home.signing_key, Speaker.SITE, plan, header)
 
     def _note(self, text: str) -> None:
+        line = text.splitlines()[0]
+        if line != self._said:  # the same question comes again and again
+            self._said = line
+            self._say(line)
         try:
             self._home.note(text)
         except FedveilError:

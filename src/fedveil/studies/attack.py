@@ -30,6 +30,7 @@ from fedveil.config.attack_settings import INVERSIONS
 from fedveil.config.merge import ABSENT, merge, set_dotted
 from fedveil.config.spec import Source, Spec, read_settings, resolve
 from fedveil.core.errors import ArgumentError, FedveilError
+from fedveil.core.progress import Progress, nobody_watches
 from fedveil.core.suggestions import did_you_mean
 from fedveil.core.types import CLIENTS_WORK, View
 from fedveil.data.dataset import Dataset
@@ -45,7 +46,7 @@ from fedveil.runs.files import run_of
 from fedveil.runs.outlook import resolve_for
 from fedveil.runs.prepare import Prepared, prepare
 from fedveil.runtimes.local import count_workers, one_thread
-from fedveil.studies.attack_progress import AttackProgress, Progress, nobody_watches
+from fedveil.studies.attack_progress import AttackProgress
 from fedveil.studies.unfinished_attacks import unfinished_attack
 
 STRONGEST = "strongest"
@@ -114,7 +115,7 @@ def attack(
     view: str | View = View.ON_DEVICE,
     attack: str = STRONGEST,
     changes: Mapping[str, Any] | None = None,
-    victims: int = 100,
+    victims: int = 40,
     iterations: int = 300,
     seed: int = 0,
     seeds: int = 1,
@@ -164,7 +165,7 @@ def attack(
                 successes, film = Successes(truth, threshold), pictures.Film(pictures.rows_of(truth))
                 title = name if seeds == 1 else f"{name}-{repeat + 1}"
                 most = len(clients) * iterations * UPDATES
-                watching = AttackProgress(title, note, successes, film, place, progress, most)
+                watching = AttackProgress(title, note, successes, film, place, progress, most, victims)
                 tries.setdefault(name, []).append(
                     _attempt(composition, stolen, truth, iterations, draws, watching, cores)
                 )

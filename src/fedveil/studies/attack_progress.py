@@ -17,15 +17,11 @@ from fedveil.attacks.inversion.reconstruction_pictures import Film
 from fedveil.core.atomic import disk_errors, write_whole
 from fedveil.core.digested_tensors import digested, read_digested
 from fedveil.core.errors import FedveilError
+from fedveil.core.progress import Progress, nobody_watches
 from fedveil.report.model.number_texts import duration_text
 
-Progress = Callable[[str, float], None]
-"""Told what is being done, and which share of it."""
-
-
-def nobody_watches(title: str, share: float) -> None:
-    """The progress that nobody is told of."""
-
+NEARLY_DONE = 0.9
+"""The share of its work that a victim's attack has behind it when its records are reconstructed, for who waits."""
 
 EVERY_SECONDS = 10.0
 """At most one line of progress is printed in this time."""
@@ -45,6 +41,7 @@ class AttackProgress:
     directory: Path | None = None
     shown: Progress = nobody_watches
     most: int = 0  # updates of all victims together, if none succeeds before
+    victims: int = 0
     _reached: dict[int, int] = field(default_factory=dict)
     _spoke: float = field(default_factory=lambda: time.monotonic())
     _begun: dict[str, float] = field(default_factory=dict)  # when a try began, here
@@ -56,7 +53,12 @@ class AttackProgress:
         self.film(members, updates, inputs)
         if self.most:
             self._reached.update(zip(members.tolist(), updates.tolist(), strict=True))
-            self.shown(self.title, sum(self._reached.values()) / self.most)
+            self.shown(self.title, self._share())
+
+    def _share(self) -> float:
+        """Of all updates that could be made; of a victim that is reconstructed nearly all, for it soon ends."""
+        least = {victim: NEARLY_DONE * self.most / max(self.victims, 1) for victim in self.successes.first}
+        return sum(max(made, least.get(victim, 0.0)) for victim, made in self._reached.items()) / self.most
 
     def found(self, group: Group) -> Minima | None:
         self._begun.setdefault(group.name, time.monotonic())

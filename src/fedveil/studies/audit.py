@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from fedveil.attacks.audit.promise import Promise
 from fedveil.config.spec import Source
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Guarantee, Relation
+from fedveil.core.progress import Progress, nobody_watches, watched_by
 from fedveil.core.streams import Purpose
 from fedveil.core.types import Unit, View
 from fedveil.data.dataset import Dataset
@@ -31,16 +33,17 @@ from fedveil.runs.evidence import keep_audit
 from fedveil.runs.files import run_of
 from fedveil.runs.prepare import Prepared, prepared_for
 from fedveil.runtimes.local import on_this_machine
-from fedveil.studies.attack_progress import Progress, nobody_watches
 from fedveil.studies.audit_checks import all_checks, samples_of
 from fedveil.studies.audit_pair import TrialPair
-from fedveil.studies.audit_progress import watched_runtime
 from fedveil.studies.audit_result import Audit
 from fedveil.studies.audit_training import Trial
 
 CANARIES, FEWEST_CANARIES, MOST_LOCAL_STEPS = 1000, 100, 30_000
 """Canaries of an audit that does not say how many: the first number, or all clients where there are fewer; less, down
 to the second, where clients would make more local steps than the third, so that it ends while one watches."""
+
+AUDIT_PARTS, LEAST_PART = 8, 20
+"""Groups of clients that train one after another, and how many of them there are in one at least."""
 
 AUDIT_ROUNDS = 2
 """Rounds of an audit that does not say how many: noise that is used again shows from the second on."""
@@ -78,6 +81,9 @@ def audit(
 
     A run directory stands for its spec, which is trained anew; the result is then kept in it, for its report, unless
     `keep` is false. `runtime` says where the clients work; by default on this machine, with so many `workers`.
+
+    An interruption (Ctrl-C) ends with what the finished canaries show, where clients do not depend on one another;
+    `watch` says why that is sound.
     """
     numbers = {"rounds": rounds, "canaries": canaries, "seed": seed, "workers": workers}
     check_arguments(overrides=overrides, dataset=dataset, numbers=numbers)
@@ -85,7 +91,7 @@ def audit(
         if value not in tuple(choices):
             raise ArgumentError(name, f"must be {' or '.join(choices)}, not {value!r}")
     unit, view = Unit(unit), View(view)
-    make_runtime = watched_runtime(runtime or on_this_machine(workers), progress)
+    make_runtime = runtime or on_this_machine(workers)
     check_confidence(confidence)
     settings = dict(overrides or {}) | ({} if seed is None else {"seed": seed})
     run = run_of(source, overrides)
@@ -106,7 +112,8 @@ def audit(
     coins = generator.random(len(clients)) < 0.5
     trial = Trial.of(prepared, unit, view, rounds, clients, replaced, generator)
     only = _at_work(trial) if canaries is None and not trial.real else None
-    result = _audited(trial, coins, make_runtime, confidence, only)
+    with watched_by(progress):
+        result = _audited(trial, coins, make_runtime, confidence, only)
     if run is not None and keep:
         keep_audit(run, result.to_dict())
     return result
@@ -117,15 +124,17 @@ def _audited(
 ) -> Audit:
     """`only` some clients take part, where those without canaries are many and show nothing that these do not."""
     prepared, method, unit, view = trial.prepared, trial.method, trial.unit, trial.view
-    pair = TrialPair.of(trial, coins, make_runtime, samples_of(trial, coins, among=only), only)
-    watcher, independent = pair.first.watcher, _independent(method, view, trial.rounds)
+    independent = _independent(method, view, trial.rounds)
+    samples, parts = samples_of(trial, coins, among=only), _parts(trial, only, independent)
+    pair = TrialPair.of(trial, coins, make_runtime, samples, parts, can_stop=independent)
+    watcher, counted = pair.first.watcher, pair.finished
     shown = evidence(
-        watcher.scores,
-        coins,
+        watcher.scores[counted],
+        coins[counted],
         delta=prepared.spec.privacy.delta,
         confidence=confidence,
         independent=independent,
-        readings=watcher.readings,
+        readings=watcher.readings[counted],
     )
     table = replay(prepared.context, [receipt.charge for receipt in pair.first.receipts], trial.rounds)
     verified = table.of(unit, view)
@@ -139,12 +148,13 @@ def _audited(
         unit=unit,
         view=view,
         rounds=trial.rounds,
-        canaries=len(coins),
+        canaries=int(counted.sum()),
+        planned=len(coins),
         evidence=shown,
         verified=verified,
         promise=promise,
         gaussian=None if mean is None or shown.mean is None else epsilon_of_mean(shown.mean, verified.delta),
-        power=power_of(promise, pair.guesser(), coins, confidence, independent) if promise.finite else None,
+        power=power_of(promise, pair.guesser(), coins[counted], confidence, independent) if promise.finite else None,
         checks=tuple(all_checks(pair, make_runtime, confidence)),
         seeded=prepared.streams.seeded,
     )
@@ -178,6 +188,15 @@ def _at_work(trial: Trial) -> list[int]:
     """Who trains where clients do not depend on one another: those with canaries, and a tenth as many without."""
     others = sorted(set(range(trial.prepared.sites.population.clients)).difference(trial.clients))
     return sorted([*trial.clients, *others[: max(len(trial.clients) // 10, 1)]])
+
+
+def _parts(trial: Trial, only: Sequence[int] | None, independent: bool) -> list[Sequence[int]] | None:
+    """In which groups clients train one after another, so that an interruption leaves some; None: all together."""
+    if not independent:
+        return None if only is None else [only]
+    everyone = range(trial.prepared.sites.population.clients) if only is None else only
+    size = max(math.ceil(len(everyone) / AUDIT_PARTS), LEAST_PART)
+    return [everyone[first : first + size] for first in range(0, len(everyone), size)]
 
 
 def _canary_clients(

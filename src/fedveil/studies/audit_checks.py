@@ -73,18 +73,23 @@ def plain_trial(trial: Trial) -> Trial:
 
 
 def all_checks(pair: TrialPair, make_runtime: MakeRuntime, confidence: float) -> list[Check]:
-    """Everything that can be compared; what is not plain is trained once more without what the promise ignores."""
-    trial, coins = pair.trial, pair.coins
+    """Everything that can be compared; what is not plain is trained once more without what the promise ignores.
+
+    After an interruption nothing more is trained, and what is known by now is compared.
+    """
+    trial, coins, whole = pair.trial, pair.coins, pair.first.whole
     checks = _cohort_checks(pair, confidence)
-    if not trial.prepared.streams.seeded:
+    if not trial.prepared.streams.seeded and whole:
         keys = (Streams.from_system().purpose_key(Purpose.EXAMPLE_NOISE) for _ in range(KEYS_DRAWN))
         checks.append(key_check(keys, level_of(confidence)))
     simple = trial if trial.real else plain_trial(trial)
+    if simple is not trial and not whole:
+        return checks
     if simple is not trial:
         again = repeated_clients(trial)
         samples = samples_of(trial, coins, trial.rounds * len(again))
         only = sorted(samples.clients.union(again))
-        pair = TrialPair.of(simple, coins, make_runtime, samples, only)
+        pair = TrialPair.of(simple, coins, make_runtime, samples, [only], titles=("checks, repeated", "checks"))
     checks += _noise_checks(simple, coins, pair.first, confidence)
     if not trial.real and pair.exact:
         checks += _sensitivity_checks(pair, confidence)
@@ -101,7 +106,7 @@ def _noise_checks(trial: Trial, coins: Coins, first: Watched, confidence: float)
     checks, noises = [], list(_noises(trial, first))
     if noises:
         checks.append(size_check(torch.stack(noises), level))
-        if not trial.prepared.streams.seeded:
+        if not trial.prepared.streams.seeded and first.whole:
             noises += _of_other_trainings(trial, coins, samples)
         checks.append(reuse_check(torch.stack(noises), level))
     reports = list(_report_noises(trial, samples))
@@ -133,7 +138,7 @@ def _of_other_trainings(trial: Trial, coins: Coins, samples: Samples) -> list[Te
     for _ in range(OTHER_TRAININGS):
         mine = Samples(frozenset(few), samples.coordinates)
         noises += _noises(
-            once, watch(once, coins, on_this_machine(1), samples=mine, only=few, streams=Streams.from_system())
+            once, watch(once, coins, on_this_machine(1), samples=mine, parts=[few], streams=Streams.from_system())
         )
     return noises
 

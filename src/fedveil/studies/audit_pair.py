@@ -31,31 +31,47 @@ class TrialPair:
 
     @staticmethod
     def of(
-        trial: Trial, coins: Coins, make_runtime: MakeRuntime, samples: Samples, only: Sequence[int] | None = None
+        trial: Trial,
+        coins: Coins,
+        make_runtime: MakeRuntime,
+        samples: Samples,
+        parts: Sequence[Sequence[int]] | None = None,
+        *,
+        titles: tuple[str, str] = ("what canaries move", "canaries"),
+        can_stop: bool = False,
     ) -> TrialPair:
-        """Train twice; `only` some clients take part in the first training."""
+        """Train twice: the few that repeat, then all of the `parts`, whose rest is left out where it `can_stop`."""
         again = repeated_clients(trial)
         flipped = coins ^ np.isin(trial.clients, again[: len(again) - UNCHANGED])
         kept = frozenset(again)
-        first = watch(trial, coins, make_runtime, samples=samples, kept=kept, only=only)
-        second = watch(trial, flipped, make_runtime, kept=kept, only=None if trial.real else again)
+        few, all_of_them = titles
+        second = watch(trial, flipped, make_runtime, kept=kept, parts=None if trial.real else [again], title=few)
+        first = watch(
+            trial, coins, make_runtime, samples=samples, kept=kept, parts=parts, title=all_of_them, can_stop=can_stop
+        )
         return TrialPair(trial, coins, flipped, first, second)
+
+    @property
+    def finished(self) -> Coins:
+        """Which canaries count."""
+        return self.first.finished
 
     @property
     def exact(self) -> bool:
         """Whether clients with the same coin in both trainings sent the same: only then was the noise the same."""
         before, after = self.first.watcher.seen, self.second.watcher.seen
         same = repeated_clients(self.trial)[-UNCHANGED:]
-        places = [place for place in before if place.client in same]
+        places = [place for place in before if place.client in same]  # none, where they were left out
         return bool(places) and all(place in after and torch.equal(before[place], after[place]) for place in places)
 
     def guesser(self) -> Guesser:
         """What each canary moves its score by; only the mean of it, where the noise was not the same."""
-        changed, scores = self.coins != self.flipped, self.first.watcher.scores
+        changed, scores = (self.coins != self.flipped) & self.finished, self.first.watcher.scores
         differences = np.where(self.coins, 1.0, -1.0)[changed] * (scores - self.second.watcher.scores)[changed]
         if not len(differences):
             return Guesser(np.zeros(1))
-        return Guesser.of(differences if self.exact else np.full(1, differences.mean()), scores[~self.coins])
+        noise = scores[~self.coins & self.finished]
+        return Guesser.of(differences if self.exact else np.full(1, differences.mean()), noise)
 
 
 def repeated_clients(trial: Trial) -> list[int]:

@@ -22,7 +22,8 @@ class Audit:
     unit: Unit
     view: View
     rounds: int
-    canaries: int
+    canaries: int  # that were guessed
+    planned: int  # more, where it was interrupted
     evidence: Evidence
     verified: Guarantee
     promise: Promise
@@ -66,6 +67,7 @@ class Audit:
             "view": str(self.view),
             "rounds": self.rounds,
             "canaries": self.canaries,
+            "planned_canaries": self.planned,
             "confidence": self.evidence.confidence,
             "epsilon_lower": self.epsilon_lower,
             "epsilon_lower_if_gaussian": self.gaussian,

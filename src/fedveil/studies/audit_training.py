@@ -36,6 +36,7 @@ from fedveil.method import Method
 from fedveil.models.registry import build
 from fedveil.parts.personal import Shared
 from fedveil.runs.prepare import Prepared
+from fedveil.studies.audit_progress import CountedRuntime
 
 MODELS_TRIED = 4
 """Random models from which that is taken, for each round after the first, which the canary record moves most."""
@@ -107,11 +108,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Watched:
-    """A training that was watched."""
+    """A training that was watched. `finished` says of each canary whether its client came to the end of all rounds."""
 
     prepared: Prepared
     watcher: Watcher
     receipts: tuple[Receipt, ...]
+    finished: Coins
+
+    @property
+    def whole(self) -> bool:
+        return bool(self.finished.all())
 
 
 def watch(
@@ -121,23 +127,42 @@ def watch(
     *,
     samples: Samples | None = None,
     kept: frozenset[int] = frozenset(),
-    only: Sequence[int] | None = None,
+    parts: Sequence[Sequence[int]] | None = None,
     streams: Streams | None = None,
+    title: str = "",
+    can_stop: bool = False,
 ) -> Watched:
     """Train with these coins: through the loop, the runtime and the clients' code of every run.
 
-    `only` some clients take part. `streams` are others than those of the run.
+    Only the clients in `parts` take part, part by part: clients must not depend on those of another one. `streams` are
+    others than those of the run. Who watches is told of the `title`, if there is one.
+
+    Where it `can_stop`, an interruption (Ctrl-C) ends it after the last whole part, if that had canaries. What was
+    guessed from these canaries is as sound as if no others had been planned: parts are made before the first coin is
+    looked at, and whoever interrupts has seen the time and how many are done, no coin and no score. So how many count
+    does not depend on how they turned out. To go on after having seen the result would, so nobody can.
     """
     prepared = trial.planted(coins)
     if streams is not None:
         prepared = replace(prepared, job=replace(prepared.job, streams=streams))
-    receipts: list[Receipt] = []
-    with make_runtime(prepared.job) as runtime, _personal(trial.method) as personal:
-        watcher = _watcher(trial, prepared, coins, runtime, samples or Samples(), kept)
-        for before, closed in _rounds(trial, prepared, watcher, personal, only):
-            receipts += closed.receipts
-            watcher.published(before, closed)
-    return Watched(prepared, watcher, tuple(receipts))
+    receipts, done, watcher = list[Receipt](), list[int](), None
+    try:
+        with make_runtime(prepared.job) as runtime, _personal(trial.method) as personal:
+            counted = CountedRuntime(runtime, title, trial.rounds, parts) if title else runtime
+            watcher = _watcher(trial, prepared, coins, counted, samples or Samples(), kept)
+            for part in (None,) if parts is None else parts:
+                mine = list[Receipt]()
+                for before, closed in _rounds(trial, prepared, watcher, personal, part):
+                    mine += closed.receipts
+                    watcher.published(before, closed)
+                receipts += mine
+                done += trial.clients if part is None else part
+    except KeyboardInterrupt:
+        if watcher is None or not can_stop or not set(done).intersection(trial.clients):
+            raise
+        watcher.forget_others(set(done))
+    assert watcher is not None
+    return Watched(prepared, watcher, tuple(receipts), np.isin(trial.clients, done))
 
 
 def _watcher(

@@ -14,6 +14,7 @@ from fedveil.config.spec import Spec
 from fedveil.core.atomic import disk_errors
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import SEEDED, cell_name
+from fedveil.core.progress import told
 from fedveil.core.scores import main_figure
 from fedveil.core.types import TableCell
 from fedveil.data.dataset import Dataset
@@ -113,23 +114,25 @@ def _check_task(specs: Mapping[str, Spec]) -> list[str]:
 
 def _curve(trained: TrainedCase, cells: Sequence[TableCell]) -> dict[str, Any]:
     """The line of one method: the task's main figure over rounds, and over ε at a few of them."""
-    context, mean = trained.prepared.context, mean_over_runs(trained.runs, main_figure(trained.prepared.dataset.task))
+    name, context = trained.case.name, trained.prepared.context
+    mean = mean_over_runs(trained.runs, main_figure(trained.prepared.dataset.task))
     rounds = [int(round) for round in mean["rounds"]]
     cell = first_finite(plan(context), cells)
     # ε grows about as the square root of the rounds, so squares spread the marks evenly over it.
     shares = [(mark / EPSILON_MARKS) ** 2 for mark in range(1, EPSILON_MARKS + 1)]
     marks = sorted({max(0, round(len(rounds) * share) - 1) for share in shares} | {0}) if rounds and cell else []
+    watched = told(f"{name}: ε over the rounds", marks)
     claimed = [
         claim["epsilon"]
         for claim in trained.row["claimed"]
         if cell is not None and (claim["unit"], claim["view"]) == cell
     ]
     return {
-        "name": trained.case.name,
+        "name": name,
         **mean,
         "final": trained.row[trained.row["figure"]],
         "cell": None if cell is None else cell_name(*cell),
-        "epsilon": [] if cell is None else [plan(context, rounds[mark]).of(*cell).epsilon for mark in marks],
+        "epsilon": [] if cell is None else [plan(context, rounds[mark]).of(*cell).epsilon for mark in watched],
         "epsilon_values": [mean["values"][mark] for mark in marks],
         "claimed": claimed[0] if claimed and claimed[0] != "inf" else None,
     }

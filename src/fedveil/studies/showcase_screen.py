@@ -37,7 +37,7 @@ class ShowcaseScreen(LiveReporter):
         )
         self._tasks: dict[str, object] = {}
         self._lock = threading.Lock()
-        self._lines: dict[str, float] = {}
+        self._lines: dict[str, tuple[float, str]] = {}  # when it was spoken of last, and how
 
     def step(self, number: int, title: str) -> None:
         with self._lock:
@@ -49,7 +49,7 @@ class ShowcaseScreen(LiveReporter):
         self._say(text)
 
     def progress(self, title: str, share: float) -> None:
-        self._show(title, min(share, 1.0), f"{min(share, 1.0):.0%} of the iterations")
+        self._show(title, min(share, 1.0), f"{min(share, 1.0):.0%}")
 
     def round(self, name: str, update: RoundUpdate) -> None:
         accuracy = update.figures.get("accuracy")
@@ -68,9 +68,9 @@ class ShowcaseScreen(LiveReporter):
             self._bar.update(task, completed=share, description=title, measured=measured)  # type: ignore[arg-type]
 
     def _say_line(self, key: str, line: str, share: float) -> None:
-        now = time.monotonic()
-        if key not in self._lines or now - self._lines[key] >= self._every or (share >= 1 and "round" in line):
-            self._lines[key] = now
+        now, (spoke, said) = time.monotonic(), self._lines.get(key, (0.0, ""))
+        if not said or (now - spoke >= self._every and line != said) or (share >= 1 and "round" in line):
+            self._lines[key] = (now, line)
             self._say(line)
 
 

@@ -141,7 +141,8 @@ class SecondTry:
         return Minima(points, torch.zeros(len(start)) if second else torch.ones(len(start)), updates, 1)
 
 
-def test_iterations_of_failed_tries_count_until_success() -> None:
+def test_iterations_of_failed_tries_count_until_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedveil.attacks.inversion.invert.LEAST_GROUPS", 1)
     scene = make_scene(small())
     stolen, truth = steal(scene, first_model(scene), VICTIMS, View.ON_DEVICE)
     tries: list[int] = []

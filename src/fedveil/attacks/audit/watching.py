@@ -7,9 +7,9 @@ gradient would be, with the engine's gradients, as any adversary who knows the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -39,6 +39,13 @@ class Place(NamedTuple):
     slot: int = 0
 
 
+Seen = TypeVar("Seen")
+
+
+def _of(seen: Mapping[Place, Seen], clients: Set[int]) -> dict[Place, Seen]:
+    return {place: one for place, one in seen.items() if place.client in clients}
+
+
 @dataclass
 class Samples:
     """What some clients sent who hold nothing: noise alone. Only the given coordinates of it are kept."""
@@ -48,6 +55,16 @@ class Samples:
     noise: dict[Place, Tensor] = field(default_factory=dict)
     reports: dict[Place, Tensor] = field(default_factory=dict)  # still with what is reported
     records: dict[Place, int] = field(default_factory=dict)  # how many records the batches of the round held
+
+    def of(self, clients: Set[int]) -> Samples:
+        """Those of these clients alone."""
+        return Samples(
+            self.clients.intersection(clients),
+            self.coordinates,
+            _of(self.noise, clients),
+            _of(self.reports, clients),
+            _of(self.records, clients),
+        )
 
 
 @dataclass(kw_only=True)
@@ -92,6 +109,10 @@ class Watcher:
             for upload in self.runtime.train(broadcast, members, wanted, self._starts(broadcast, starts)):
                 self._look(broadcast, upload)
                 yield replace(upload, observations=())
+
+    def forget_others(self, clients: Set[int]) -> None:
+        """Keep what was seen of these clients: the others' work was not finished."""
+        self.samples, self.seen = self.samples.of(clients), _of(self.seen, clients)
 
     def evaluate(self, state: ServerState) -> Evaluation:
         return self.runtime.evaluate(state)

@@ -6,6 +6,7 @@ stolen, optimiser. The adversary uses what its view shows and public facts, noth
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,9 @@ Minimiser = Lbfgs | AdamDescent
 
 EXAMPLES_AT_A_TIME = 50
 """Dummy records of victims that are attacked side by side: enough to keep a core busy, few enough for its caches."""
+
+LEAST_GROUPS = 2
+"""Few victims make two groups, for two workers. How many workers there are does not count: no bit depends on it."""
 
 MATCHED = 1e-4
 """A relative distance below which the adversary takes its reconstruction for right, and above which it tries again."""
@@ -168,7 +172,8 @@ class _Crew:
         `made` are the iterations that earlier tries made for each victim; the watch counts on from there.
         A thread can't be interrupted: where the waiting ends early (Ctrl-C), the workers stop at their next evaluation.
         """
-        size, alone, given_up = max(EXAMPLES_AT_A_TIME // problem.records_each, 1), Lock(), Event()
+        at_a_time = min(EXAMPLES_AT_A_TIME // problem.records_each, math.ceil(len(members) / LEAST_GROUPS))
+        size, alone, given_up = max(at_a_time, 1), Lock(), Event()
 
         def group(first: int) -> Minima:
             victims, before = members[first : first + size], made[first : first + size]

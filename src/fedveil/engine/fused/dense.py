@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedveil.core.norms import lengths
 from fedveil.engine.fused.stages import Layer
-from fedveil.engine.fused.workspace import Shelf
+from fedveil.engine.fused.workspace import Shelf, missing
 from fedveil.native.small_layers import ConvolutionShape
 
 VANISHING = 1e-15
@@ -64,6 +64,12 @@ class Dense(Layer):
     def measure(self, delta: Tensor, shelf: Shelf) -> Tensor:
         shelf.kept["delta"] = delta
         inputs = shelf.kept["inputs"]
+        if self._direct(shelf):
+            norms = shelf.buffer("norms", shelf.slots)
+            shelf.kept["delta"] = delta = delta.contiguous()
+            shape: ConvolutionShape = shelf.once("shape", missing)
+            shape.dense_norms(inputs, delta, norms, self.lanes)
+            return norms
         sizes, errors = lengths(inputs), lengths(delta)
         if bool((torch.minimum(sizes, errors) < VANISHING).any()):
             sizes, errors = _bound(inputs, sizes), _bound(delta, errors)
@@ -76,8 +82,9 @@ class Dense(Layer):
         torch.mul(shelf.kept["delta"], factors.unsqueeze(-1), out=scaled)
         self._sum(scaled, total, shelf)
 
-    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
+    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> Tensor | None:
         self._sum(delta, total, shelf)
+        return self.measure(delta, shelf).sum(dim=-1) if self._direct(shelf) else None
 
     def _sum(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
         if self._direct(shelf):

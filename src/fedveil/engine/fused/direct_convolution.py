@@ -7,7 +7,7 @@ from torch import Tensor
 
 from fedveil.engine.fused.geometry import Geometry
 from fedveil.engine.fused.stages import Layer
-from fedveil.engine.fused.workspace import Shelf
+from fedveil.engine.fused.workspace import Shelf, missing
 from fedveil.native.small_layers import ConvolutionShape
 
 SHORT_STRETCH = 16
@@ -89,7 +89,7 @@ class DirectConvolution(Layer):
 
     def _shape(self, shelf: Shelf) -> ConvolutionShape:
         """That of the forward pass."""
-        shape: ConvolutionShape = shelf.once("shape", _missing)
+        shape: ConvolutionShape = shelf.once("shape", missing)
         return shape
 
     def _outputs(self, shelf: Shelf) -> Tensor:
@@ -100,7 +100,3 @@ class DirectConvolution(Layer):
         image = geometry.channels * geometry.size[0] * geometry.size[1]
         gradient = geometry.filters * (geometry.taps + (self.bias is not None))
         return image + geometry.pixels * geometry.filters + gradient
-
-
-def _missing(shelf: Shelf) -> ConvolutionShape:
-    raise AssertionError("backward before forward")

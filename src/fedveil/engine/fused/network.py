@@ -15,7 +15,7 @@ from fedveil.engine.fused.stages import Layer, Stage
 from fedveil.engine.fused.workspace import Shelf, Workspace
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 
-_WORKING_SET = 20 << 20
+_WORKING_SET = 60 << 20
 _MOST_CLIENTS = 64
 
 
@@ -56,7 +56,7 @@ class Fused:
         """How many clients to compute at once, from the memory one client's step touches.
 
         The fixed cost of a call (some hundred operations, whatever their size) is worth spreading over more
-        clients than fit into a core's own cache; beyond some twenty megabytes it no longer is (measured). Where sums
+        clients than fit into a core's own cache; beyond some sixty megabytes it no longer is (measured). Where sums
         are `noised` a call has twice the operations, and drawing takes longer than fetching what it is added to: there
         the parameters count once, not three times.
         """
@@ -74,11 +74,12 @@ class Fused:
             return self._plain_sums(parameters, batch, shelves, losses, delta, total)
         norms = self._measure(parameters, delta, shelves)
         present = batch.weights > 0
-        doubtful, counted = None, present
+        doubtful, counted, whole = None, present, bool(present.all())
         if not math.isfinite(float(norms.sum() + losses.sum())):
-            finite = _finite(norms, losses)
+            finite, whole = _finite(norms, losses), False
             doubtful, counted = _clients_with_any(~finite), finite & present
-        norms = torch.where(counted.unsqueeze(-1), norms, 0.0)
+        if not whole:
+            norms, losses = torch.where(counted.unsqueeze(-1), norms, 0.0), torch.where(counted, losses, 0.0)
         scales = factors(norms) * torch.where(counted, batch.weights, 0.0).unsqueeze(-1)
         by_group = scales.permute(2, 0, 1).contiguous()
         for stage, shelf in zip(self._stages, shelves, strict=False):
@@ -88,7 +89,7 @@ class Fused:
             rows = self.rows(parameters[doubtful], _pick(batch, doubtful)).rows
             total[doubtful] = self._weighted(rows, scales[doubtful])
         rejected = (present & ~counted).sum(dim=-1)
-        return Sums(total, torch.where(counted, losses, 0.0).sum(dim=-1), norms, rejected)
+        return Sums(total, losses.sum(dim=-1), norms, rejected)
 
     def _plain_sums(
         self,
@@ -99,17 +100,20 @@ class Fused:
         delta: Tensor,
         total: Tensor,
     ) -> Sums:
-        """The sum without clipping. Per client, its own norm tells whether anything in it was not finite."""
+        """The sum without clipping. Per client, bounds of its parts tell whether anything in it was not finite."""
         delta.mul_(batch.weights.unsqueeze(-1))
+        sizes = losses.sum(dim=-1)
         for index in range(len(self._stages) - 1, self._first_layer - 1, -1):
             stage, shelf = self._stages[index], shelves[index]
             if isinstance(stage, Layer):
-                stage.accumulate(delta, total, shelf)
+                bounds = stage.accumulate(delta, total, shelf)
+                if bounds is None:
+                    bounds = torch.linalg.vector_norm(total[:, self.layout.group_slices[stage.group]], dim=-1)
+                sizes += bounds
             if index > self._first_layer:
                 delta = stage.backward(delta, parameters, shelf)
         summed = torch.where(batch.weights > 0, losses, 0.0).sum(dim=-1)
         rejected = torch.zeros_like(summed, dtype=torch.int64)
-        sizes = torch.linalg.vector_norm(total, dim=-1) + losses.sum(dim=-1)
         doubtful = _clients_with_any(~torch.isfinite(sizes).unsqueeze(-1))
         if doubtful is not None:
             some = _pick(batch, doubtful)

@@ -46,8 +46,11 @@ class Layer(Stage):
         """Write this layer's part of `total` `[K, P]`: the sum over B of `factors` `[K, B]` × gradient."""
 
     @abstractmethod
-    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
-        """Write this layer's part of `total` with the plain sum of the gradients, the cheapest way."""
+    def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> Tensor | None:
+        """Write this layer's part of `total` with the plain sum of the gradients, the cheapest way.
+
+        Returns upper bounds `[K]` of what was written, where these are known without looking at it again.
+        """
 
     @abstractmethod
     def rows(self, rows: Tensor, shelf: Shelf) -> None:

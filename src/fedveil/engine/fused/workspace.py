@@ -51,6 +51,11 @@ class Shelf:
         return self.buffer(name, (size // LANES + 1) * LANES)[:, :size]
 
 
+def missing(shelf: Shelf) -> Any:
+    """For `Shelf.once`, where the forward pass has prepared what is asked for."""
+    raise AssertionError("backward before forward")
+
+
 class Workspace:
     """Shelves for the shapes seen last; the least recently used shape is dropped first."""
 

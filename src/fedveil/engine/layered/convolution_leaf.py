@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedveil.engine.layered import direct_kernels
 from fedveil.engine.layered.contributions import Formed, Streamed, too_large
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep, outside
@@ -83,7 +84,7 @@ class Convolving:
     """One use of a convolution's weights."""
 
     def __init__(self, leaf: Held, window: Window) -> None:
-        self.step, self.window = leaf.step, window
+        self.step, self.window, self.direct = leaf.step, window, False
         kernels = leaf.weights("weight")
         if kernels.dim() == 4:  # one axis
             kernels = kernels.unsqueeze(3)
@@ -115,6 +116,8 @@ class Convolving:
         step = self.step
         inputs = pictures.movedim(-3, -1)
         own = inputs.reshape(step.clients, -1, *inputs.shape[-3:])
+        self.direct = direct_kernels.takes(own, self.kernels, self.window)
+        own = own.contiguous() if self.direct else own
         made: Tensor = _Convolution.apply(own, step.anchor, self)  # type: ignore[no-untyped-call]
         return step.laid_out(made.view(*pictures.shape[:-3], *made.shape[2:]).movedim(-1, -3))
 
@@ -124,6 +127,9 @@ class Convolving:
         if self.bias is not None:
             step.receive_rows(self.bias, delta.reshape(count, step.slots, -1, filters).sum(dim=2))
         if self.weight is None:
+            return
+        if self.direct and (step.plain or pictures.shape[1] == step.slots):
+            self._receive_directly(self.weight, pictures, delta)
             return
         if step.plain and self.large(pictures):
             summed = self.library_backward(pictures, delta, inputs=False, weights=True)
@@ -152,11 +158,26 @@ class Convolving:
                 torch.bmm(g.mT, windows, out=out.view(step.slots, filters, size))
             step.receive(self.weight, Formed(rows, shape, order))
 
+    def _receive_directly(self, weight: str, pictures: Tensor, delta: Tensor) -> None:
+        step, (count, _, *_rest, filters) = self.step, delta.shape
+        size = self.kernels[0].numel()
+        if step.plain:
+            total = step.arena.take(delta, count, size)
+            direct_kernels.summed(pictures, delta, self.window, total)
+            step.receive(weight, Formed(total.unsqueeze(1)))
+            return
+        rows, norms = step.arena.take(delta, count, step.slots, size), step.arena.take(delta, count, step.slots)
+        direct_kernels.rows(pictures, delta, self.window, norms, rows)
+        step.receive(weight, Formed(rows, (*self.window.kernel, pictures.shape[-1], filters), (3, 2, 0, 1)))
+
     def inputs_gradient(self, delta: Tensor, shape: torch.Size) -> Tensor:
         """`[K, S, H, W, C]` from `[K, S, H', W', O]`."""
         count, pictures, height, width, channels = shape
         filters = delta.shape[-1]
         out = self.step.arena.take(delta, *shape)
+        if self.direct:
+            direct_kernels.by_inputs(delta, self.kernels, self.window, out)
+            return out
         if count and self.large(out):
             made = self.library_backward(out, delta, inputs=True, weights=False)
             for result, (by_input, _, _) in zip(out, made, strict=True):
@@ -198,7 +219,9 @@ class _Convolution(torch.autograd.Function):
         filters, places = use.kernels.shape[1], window.places(*pictures.shape[2:4])
         out = step.arena.take(pictures, *pictures.shape[:2], *places, filters)
         flat = out.view(count, -1, filters)
-        if use.large(pictures):
+        if use.direct:
+            direct_kernels.convolved(pictures, use.kernels, window, out)
+        elif use.large(pictures):
             settings = (None, window.stride, window.padding, window.spread)
             for own, kernel, result in zip(pictures, use.for_library, out, strict=True):
                 result.copy_(torch.conv2d(own.permute(0, 3, 1, 2), kernel, *settings).permute(0, 2, 3, 1))

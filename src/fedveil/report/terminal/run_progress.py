@@ -51,9 +51,10 @@ class ConsoleReporter(LiveReporter):
     """
 
     def __init__(self, console: Console, every_seconds: float = 5.0, *, verbose: bool = False) -> None:
-        rounds = TextColumn("round {task.completed:.0f}/{task.total:.0f}")
+        rounds = TextColumn("round {task.completed:.0f}/{task.total:.0f}", table_column=Column(no_wrap=True))
         measured = Column(no_wrap=True, overflow="ellipsis")  # its end is what can be missed on a narrow terminal
-        left = (TimeRemainingColumn(compact=True), TextColumn("left"))
+        whole = Column(no_wrap=True, min_width=5)
+        left = (TimeRemainingColumn(compact=True, table_column=whole), TextColumn("left", table_column=whole))
         description = TextColumn("{task.description}", table_column=measured)
         wide = (rounds, BarColumn(), description, TimeElapsedColumn(), *left)
         narrow = (rounds, BarColumn(bar_width=10), *left, description)

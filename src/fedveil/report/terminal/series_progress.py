@@ -59,6 +59,8 @@ class SeriesReporter(LiveReporter):
         self._spoke = time.monotonic()
         self._say(f"{self._place()}: {text}{self._time_left()}")
         self._name = ""
+        if self._number == self._runs:
+            self._stop_bar()
 
     def interrupted(self, directory: Path) -> None:
         self._name = ""

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from fedveil.core.site_guarantees import SiteGuarantees
 from fedveil.report.model.number_texts import epsilon_text
+from fedveil.report.terminal.wrapped_lines import wrapped
 
 
-def site_lines(found: SiteGuarantees | None) -> list[str]:
-    """A line for each site: its records, its rounds, and its own ε, promised and spent. Nothing without names."""
+def site_lines(found: SiteGuarantees | None, *, every: bool = False) -> list[str]:
+    """A line for each site: its records, its rounds, and its own ε, promised and spent; one for all where these are
+    equal, unless `every` site is asked for. Nothing without names.
+    """
     if found is None:
         return []
     ran = any(site.spent is not None for site in found.sites)
@@ -24,7 +27,14 @@ def site_lines(found: SiteGuarantees | None) -> list[str]:
         ]
         for site in found.sites
     ]
-    return [f"each site's own {found.cell} (δ = {found.delta:g})", *aligned([headings, *rows])]
+    title = f"each site's own {found.cell} (δ = {found.delta:g})"
+    if not every and len(rows) > 2 and len({tuple(row[2:]) for row in rows}) == 1:
+        sizes = [site.records for site in found.sites]
+        same = ", ".join(f"{heading} {cell}" for heading, cell in zip(headings[2:], rows[0][2:], strict=True))
+        return wrapped(
+            f"{title}: {same} at all {len(rows)} sites, of {min(sizes):,} to {max(sizes):,} records", "", "  "
+        )
+    return [title, *aligned([headings, *rows])]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
