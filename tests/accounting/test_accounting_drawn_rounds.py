@@ -49,7 +49,7 @@ def simulated(clients: int, size: int, most: int, times: int, trainings: int) ->
         for _ in range(times):
             taken[cohort.draw([int(client) for client in np.flatnonzero(taken < most)], generator)] += 1
         counts += np.bincount(taken, minlength=most + 1)
-    return counts / counts.sum()
+    return np.asarray(counts / counts.sum())
 
 
 def epsilon(law: tuple[float, ...] | Values, noise: float, delta: float) -> float:

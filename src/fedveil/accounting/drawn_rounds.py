@@ -41,7 +41,7 @@ BULK_NUMBERS, RARE_NUMBERS = 36, 12
 """Different numbers of rounds that a law tells apart; others count as the next larger one that it does."""
 SMALL, RARE, NEVER = 1e-2, 1e-9, 1e-40
 """Numbers that so few clients stay below are not told apart; those that so few reach less and less."""
-RAISED = 1 + 1e-12
+ROUNDED_UP = 1 + 1e-12
 LEAVING = np.array([0.95, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 1e-13, 0.0])
 """Probabilities η with which the number of those at their limit leaves a path."""
 MOST_TRANSITIONS = 400_000
@@ -99,7 +99,7 @@ def _exact_tails(times: int, size: int, clients: int, most: int) -> Floats:
                     moved[place + 1] += number
                 after[tuple(moved)] += weight * chance
         states = after
-    share = sum(weight * np.array(state, dtype=np.float64) for state, weight in states.items()) / clients
+    share = np.array(list(states.values())) @ np.array(list(states), dtype=np.float64) / clients
     return np.asarray(np.cumsum(share[:0:-1])[::-1])
 
 
@@ -175,7 +175,7 @@ def _most_at_limit(clients: int, chance: float, price: float) -> float:
 def _law(at_least: Floats) -> tuple[float, ...]:
     """From P(number ≥ n) for n = 1, 2, … the largest: probabilities, rounded towards more."""
     largest = len(at_least)
-    tails = np.concatenate(([1.0], np.minimum.accumulate(np.clip(at_least * RAISED, 0.0, 1.0)), [0.0]))
+    tails = np.concatenate(([1.0], np.minimum.accumulate(np.clip(at_least * ROUNDED_UP, 0.0, 1.0)), [0.0]))
     low = max(int(np.count_nonzero(tails[:-1] > 1 - SMALL)) - 1, 0)
     middle, high = (max(int(np.count_nonzero(tails[:-1] > rare)) - 1, low) for rare in (RARE, NEVER))
     low = 0 if middle < BULK_NUMBERS else low
