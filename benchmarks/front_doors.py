@@ -213,6 +213,13 @@ def work(chosen: Sequence[Task], workers: int, seeds: int) -> None:
                 print(task.name, key, done[key], flush=True)
 
 
+def made(done: Mapping[str, Any], task: Task, settings: Mapping[str, Any]) -> list[Any]:
+    """The runs of a task that were made: those of the present rules, or older ones if there are no others."""
+    keys = (key_of(task, settings, seed) for seed in range(1, task.seeds + 1))
+    runs = [done[key] for key in keys if key in done]
+    return [run for run in runs if not run.get("older")] or runs
+
+
 def cell(values: Sequence[float], seeds: int) -> str:
     """Mean ± standard deviation of a few seeds, or ± standard error of many."""
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
@@ -240,20 +247,18 @@ def page() -> str:
     ]
     commands = []
     for task in TASKS:
-        runs = [done[key] for seed in range(1, task.seeds + 1) if (key := key_of(task, task.settings, seed)) in done]
+        runs = made(done, task, task.settings)
         unit = "record × server" if task.door == "private-records" else "client × released"
         if not runs:
             asked = f"{task.settings['privacy.epsilon']:g}, {task.settings.get('privacy.delta', 1e-5):g}"
             lines.append(f"| {task.name} | {unit} | {asked} (asked for) | not made yet | | {task.beside} | 0 | |")
             commands.append(task.words)
             continue
-        newer = [run for run in runs if not run.get("older")]
-        runs, older = (newer, "") if newer else (runs, " (older rules)")
+        older = " (older rules)" if runs[0].get("older") else ""
         figures = [run["figures"][task.metric] for run in runs]
         free = ""
         if task.bare:
-            bare = without_noise(task)
-            others = [done[key] for seed in range(1, task.seeds + 1) if (key := key_of(task, bare, seed)) in done]
+            others = made(done, task, without_noise(task))
             free = cell([run["figures"][task.metric] for run in others], task.seeds) if others else ""
         epsilon = rounded_up(max(run["epsilon"] for run in runs))
         seconds = statistics.fmean(run["seconds"] for run in runs)
@@ -278,10 +283,7 @@ def readme_rows() -> str:
         what = hidden.get(task.name) if task.bare else None
         if what is None:
             continue
-        private, bare = (
-            [done[key] for seed in range(1, task.seeds + 1) if (key := key_of(task, settings, seed)) in done]
-            for settings in (task.settings, without_noise(task))
-        )
+        private, bare = (made(done, task, settings) for settings in (task.settings, without_noise(task)))
         if not (private and bare):
             continue
         figures = [f"{statistics.fmean(run['figures'][task.metric] for run in runs):.3f}" for runs in (private, bare)]
