@@ -46,7 +46,7 @@ OTHER_CLIP, OTHER_FASTEST = 0.3, 1.0
 NUMBER_NOISE, NUMBER_CONSTANT = 0.25, 1.0
 """For predicted numbers, which lie between −1 and 1: less noise in the outputs, because all of it is an error, and a
 larger constant behind a row. A class follows from a row's direction; a number may follow from its length, too."""
-LITTLE_NOISE = 0.1
+FEATURES_FROM = 0.1
 """From which length of a round's way on (for a noise of 1 in the outputs, and two classes) rows have more features than
 their numbers. Where noise lets a model go less far than that, it only finds what single numbers say. Every class has
 noise of its own, so with more of them the way must be longer by the root of their number."""
@@ -133,7 +133,7 @@ def _row_features(facts: PublicFacts, model: Choice, way: float) -> tuple[Choice
         return ()
     if facts.outputs == 1:
         return (Choice("model.options.constant", NUMBER_CONSTANT, "a number may depend on how long a row was"),)
-    if way < LITTLE_NOISE * math.sqrt(facts.outputs / 2):
+    if way < FEATURES_FROM * math.sqrt(facts.outputs / 2):
         return ()
 
     def fits(low_ends: bool) -> bool:

@@ -41,7 +41,7 @@ PARTS = 4
 FEWEST_POINTS = 12
 """With fewer, two independent noises could look alike: a point tells them apart with 5 bits."""
 
-SAME, MOST_SAME, NEAR = 2.0**-18, 5, 64.0
+SAME, MOST_SAME, _NEAR = 2.0**-18, 5, 64.0
 """In standard deviations: what counts as the same noise; how often two of the points may have it by chance (more often
 with a probability of 2e-12); and how large a sum may be whose rounding to single precision does not blur that."""
 
@@ -224,7 +224,7 @@ def _all_different(points: Tensor, released: Tensor) -> Tensor:
     """Whether the noise `[K, points]` of a step, in standard deviations, is another one at every point."""
     ordered = points.abs().sort(dim=1).values
     same = (ordered[:, 1:] - ordered[:, :-1] < SAME).sum(dim=1)
-    return (same <= MOST_SAME) | (released.abs() > NEAR).any(dim=1)
+    return (same <= MOST_SAME) | (released.abs() > _NEAR).any(dim=1)
 
 
 def _on_grid(released: Tensor, grid: float) -> Tensor:
