@@ -25,7 +25,12 @@ def result_lines(ended: Result, *, verbose: bool = False, next_steps: Sequence[s
     lines += ["", *table_lines("spent", ended.guarantees, verbose=verbose), *site_lines(ended.site_guarantees)]
     if ended.seeded and not any(cell.finite for cell in ended.guarantees):
         lines.append(SEEDED.text)
-    return [*lines, "", *(line for text in _of_the_run(ended) for line in wrapped(text, hanging="  ")), *_next(ended, next_steps)]
+    return [
+        *lines,
+        "",
+        *(line for text in _of_the_run(ended) for line in wrapped(text, hanging="  ")),
+        *_next(ended, next_steps),
+    ]
 
 
 def _of_the_model(ended: Result) -> list[str]:
