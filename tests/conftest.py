@@ -24,8 +24,9 @@ from fedveil.cli import main, options
 from fedveil.cli.json_schema import schema_of
 from fedveil.data.dataset import Dataset, Examples, from_tensors
 
-settings.register_profile("fedveil", deadline=None, derandomize=True)
-settings.load_profile("fedveil")
+settings.register_profile("thorough", deadline=None, derandomize=True)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=40)
+settings.load_profile("quick")
 
 # Each of the processes that share the tests keeps to a core of its own, and so does all that it starts. Runs then have
 # one worker unless a test asks for more; every worker would import torch first, which takes longer than most runs here.
@@ -44,6 +45,11 @@ LONG = {
     "test_examples.py", "test_docs_blocks.py", "test_wheel.py", "test_cli.py", "test_runtimes_local.py",
     "test_faults.py", "test_runtimes_nvflare.py", "test_federation_connecting.py",
 }  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where slow tests run, properties are tried on more examples, too."""
+    settings.load_profile("quick" if config.getoption("markexpr") else "thorough")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,7 +27,14 @@ def run_example(name: str, cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "hospitals"])
+SLOW = {"leakage"}
+"""What it shows is shown by docs/leakage.md, too, whose commands are run."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in EXAMPLES if name != "hospitals"],
+)
 def test_every_example_runs_and_says_how_it_went(name: str, tmp_path: Path) -> None:
     run_example(name, tmp_path)
 

@@ -318,9 +318,7 @@ def test_a_limit_of_the_sampler_is_used_without_being_told() -> None:
     coins = plan(replace(POISSON, cohort=PoissonCohort(0.9, most=7)), POPULATION, 3, delta=1e-5)
     assert coins.of(*SERVER).composition == "700 × Poisson(0.01) Gaussian(z = 7.746)"
     released = coins.of(Unit.RECORD, View.RELEASED)
-    assert released.composition == (
-        "at most 7 rounds (as often with probability ≤ 1.000) × [100 × Poisson(0.01) Gaussian(z = 7.746)]"
-    )
+    assert released.composition == coins.of(*SERVER).composition  # in a hundred rounds everybody surely reaches it
     assert released.epsilon <= coins.of(*SERVER).epsilon * (1 + 1e-6)
 
 

@@ -260,7 +260,7 @@ def test_settings_that_were_computed_elsewhere() -> None:
     assert released(ONE_STEP, THOUSAND, Unit.RECORD).epsilon == pytest.approx(0.057, rel=0.02)
     limited = Method(upload=on_clients(3.1), cohort=FixedSize(6, most=5), stop=Stop(19))
     few_sites = released(limited, Population((50,) * 30), Unit.CLIENT)
-    assert few_sites.epsilon == pytest.approx(2.394, rel=0.02)
+    assert 2.274 < few_sites.epsilon <= 2.394  # by the simulated law of a client's rounds, and for one that has all 5
     assert few_sites.relation is Relation.REPLACE_ONE
     assert few_sites.caveat(CaveatKind.FULL_COHORTS) is not None
 

@@ -347,7 +347,13 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("room", "done"), [(8_000, range(1)), (24_000, range(1, 60))], ids=["at once", "on the way"])
+@pytest.mark.parametrize(
+    ("room", "done"),
+    [
+        pytest.param(8_000, range(1), id="at once", marks=pytest.mark.slow),
+        pytest.param(24_000, range(1, 60), id="on the way"),
+    ],
+)
 def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
     room: int, done: range, call: Any, tmp_path: Path
 ) -> None:

@@ -139,8 +139,12 @@ def test_failed_runs_are_in_the_table_and_in_the_exit_code(call: Any) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["compare", "fedavg", "fed-cdp"], ["sweep", "fed-cdp", "--over", "example.sigma=1,2", "--seeds", "1"]],
-    ids=["compare", "sweep"],
+    [
+        pytest.param(["compare", "fedavg", "fed-cdp"], id="compare"),
+        pytest.param(
+            ["sweep", "fed-cdp", "--over", "example.sigma=1,2", "--seeds", "1"], id="sweep", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(call: Any, tmp_path: Path, command: list[str]) -> None:
     arguments = [*command, *SMALL, "--rounds", "15", "--out", "cut"]

@@ -195,8 +195,8 @@ def test_every_way_asks_for_the_same_decisions(room: int, monkeypatch: pytest.Mo
     expected = draw(Way.TWIN, [address], size)
     monkeypatch.setattr(twin, "ROOM", room)
     asked: list[int] = []
-    original = sampler.decide
-    monkeypatch.setattr(sampler, "decide", lambda *a: asked.append(1) or original(*a))  # type: ignore[func-returns-value]
+    original = exact.decide
+    monkeypatch.setattr(exact, "decide", lambda *a: asked.append(1) or original(*a))  # type: ignore[func-returns-value]
     assert np.array_equal(draw(Way.TWIN, [address], size), expected)
     assert asked
 
@@ -220,7 +220,7 @@ def a_tie(address: Address) -> Iterator[bytes]:
 @pytest.mark.parametrize("answer", [12345, -(2**31), 2**31 - 1, None])
 def test_the_kernel_asks_python_and_takes_its_answer(answer: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bytes] = []
-    monkeypatch.setattr(sampler, "decide", lambda block, more: asked.append(block) or answer)  # type: ignore[func-returns-value]
+    monkeypatch.setattr(exact, "decide", lambda block, more: asked.append(block) or answer)  # type: ignore[func-returns-value]
     words, out = np.empty(40_000, np.uint32), np.empty(20_000, np.int32)
     Streams.from_seed(1).fill(PURPOSE, Address(7), words)
     first = twin.sample(words, out)[0]
@@ -235,7 +235,7 @@ def test_an_error_in_python_comes_out_of_the_kernel(monkeypatch: pytest.MonkeyPa
     def broken(block: bytes, more: object) -> int | None:
         raise RuntimeError("no answer")
 
-    monkeypatch.setattr(sampler, "decide", broken)
+    monkeypatch.setattr(exact, "decide", broken)
     with a_tie(Address(7)), pytest.raises(RuntimeError, match="no answer"):
         draw(Way.VECTOR, [Address(7)], 20_000)
 

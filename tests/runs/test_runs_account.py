@@ -24,7 +24,7 @@ from fedveil.data.dataset import Dataset
 from fedveil.ledger.store import Ledger
 from fedveil.report.terminal.guarantee_lines import client_lines
 from fedveil.report.terminal.run_progress import SilentReporter
-from fedveil.runs import run as run_module
+from fedveil.runs import round_by_round
 from fedveil.runs.account import account, calibrate_spec
 from fedveil.runs.budgeted_admission import Budgeted
 from fedveil.runs.prepare import prepare
@@ -98,7 +98,7 @@ def test_a_run_that_spends_more_than_it_promised_is_stopped(
     def modest(context: Context) -> Table:
         return plan(context, 1)
 
-    monkeypatch.setattr(run_module, "plan", modest)
+    monkeypatch.setattr(round_by_round, "plan", modest)
     with pytest.raises(FedveilError, match="more was spent than promised"):
         run("fed-cdp", {**tiny, "cohort": "everyone"}, out=tmp_path / "run", workers=1, dataset=blobs)
     assert not (tmp_path / "run/model.safetensors").exists()

@@ -424,7 +424,7 @@ def test_a_run_is_audited_and_attacked_with_its_own_records_only(blobs: Dataset,
     assert audit(tmp_path / "run", dataset=blobs, workers=1, seed=1).verdict is Verdict.INCONCLUSIVE
 
 
-@pytest.mark.parametrize("view", [View.SERVER, View.RELEASED])
+@pytest.mark.parametrize("view", [View.SERVER, pytest.param(View.RELEASED, marks=pytest.mark.slow)])
 def test_an_audit_on_a_runtime_of_ones_own_sees_the_bits_of_the_local_one(view: View, blobs: Dataset) -> None:
     settings = {**RECORD, "data.clients": 12, "cohort": {"kind": "fixed", "size": 5}}
     own, local = Noted(one_by_one), Noted(on_this_machine(workers=2, chunk=4))

@@ -84,7 +84,7 @@ def shared(**same: int) -> Plant:
         def again(
             self: NoiseSource, purpose: Purpose, addresses: Sequence[Address], values: Tensor, std: float
         ) -> None:
-            added(self, purpose, [replace(address, **same) for address in addresses], values, std)
+            added(self, purpose, [address._replace(**same) for address in addresses], values, std)
 
         forged_receipts(patch)
         patch.setattr(NoiseSource, "add", again)

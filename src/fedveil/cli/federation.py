@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -93,9 +94,8 @@ def federation_run_command(home: Path, kit: Path | None, as_json: bool) -> None:
             opened = opened_transport(kit or coordinator.kit, names, plan.deadline, reporter.note)
             transport = stack.enter_context(opened)
         result = run_federation(coordinator, transport, reporter=reporter, heard=heard)
-    print_result(result, as_json)
-    if not as_json:
-        click.echo(f"the federation's page: fedveil report {home}")
+    where = shlex.quote(str(home))  # an attack would need the records, which are at their sites
+    print_result(result, as_json, next_steps=[f"fedveil {command} {where}" for command in ("report", "certify")])
 
 
 @federation_group.command("status")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,10 +135,10 @@ def methods_command(as_json: bool) -> None:
         click.echo("\n".join(wrapped(f"{entry.summary} ({entry.paper})", f"{name:{width}}", " " * width)))
 
 
-def print_result(ended: Result, as_json: bool, verbose: bool = False) -> None:
+def print_result(ended: Result, as_json: bool, verbose: bool = False, next_steps: Sequence[str] = ()) -> None:
     from fedveil.runs.result_lines import result_lines
 
     if as_json:
         print_json(ended.to_dict())
     else:
-        click.echo("\n".join(result_lines(ended, verbose=verbose)))
+        click.echo("\n".join(result_lines(ended, verbose=verbose, next_steps=next_steps)))

@@ -18,7 +18,7 @@ def known_set(name: str) -> NamedSet:
     """The declaration of a data set; a name that nobody declared is refused."""
     if name not in SETS:
         near = did_you_mean(name, SETS) or (
-            f": choose one of {', '.join(sorted(SETS))}; records of your own are given in Python, as dataset=…"
+            f": choose one of {', '.join(sorted(SETS))}; your own records: data.sites in a spec, or dataset=… in Python"
         )
         raise FedveilError(f"unknown data set '{name}'{near}")
     return SETS[name]

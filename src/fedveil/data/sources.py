@@ -123,6 +123,6 @@ def missing(name: str, wanted: str) -> FedveilError:
     """The complaint about a file that is nowhere."""
     places = " and ".join(str(directory) for directory in data_directories())
     return FedveilError(
-        f"data set '{name}': no {wanted} in {places}; run: fedveil data fetch {name} (or try it on data.name = cancer,"
-        " which needs no files)"
+        f"data set '{name}': no {wanted} in {places}; run: fedveil data fetch {name}; which sets are"
+        " here: fedveil data list"
     )

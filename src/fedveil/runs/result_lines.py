@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from fedveil.core.guarantee import SEEDED
 from fedveil.core.scores import FIGURES
@@ -15,7 +16,7 @@ from fedveil.report.terminal.wrapped_lines import wrapped
 from fedveil.runs.result import Result
 
 
-def result_lines(ended: Result, *, verbose: bool = False) -> list[str]:
+def result_lines(ended: Result, *, verbose: bool = False, next_steps: Sequence[str] = ()) -> list[str]:
     """The model, the headline, the table of what was spent, where everything is, and what to do next."""
     said = [ended.quality, *_of_the_model(ended)]
     if any(cell.finite for cell in ended.guarantees):
@@ -24,7 +25,12 @@ def result_lines(ended: Result, *, verbose: bool = False) -> list[str]:
     lines += ["", *table_lines("spent", ended.guarantees, verbose=verbose), *site_lines(ended.site_guarantees)]
     if ended.seeded and not any(cell.finite for cell in ended.guarantees):
         lines.append(SEEDED.text)
-    return [*lines, "", *(line for text in _of_the_run(ended) for line in wrapped(text, hanging="  ")), *_next(ended)]
+    return [
+        *lines,
+        "",
+        *(line for text in _of_the_run(ended) for line in wrapped(text, hanging="  ")),
+        *_next(ended, next_steps),
+    ]
 
 
 def _of_the_model(ended: Result) -> list[str]:
@@ -57,11 +63,8 @@ def _of_the_run(ended: Result) -> list[str]:
     return [*said, f"run: {ended.run}"]
 
 
-def _next(ended: Result) -> list[str]:
-    """What people do with a finished run."""
+def _next(ended: Result, steps: Sequence[str]) -> list[str]:
+    """What people do with a finished run, unless the caller knows better."""
     where = shlex.quote(str(ended.run))
-    return [
-        f"next: fedveil report {where}",
-        f"      fedveil account {where}",
-        f"      fedveil attack {where}",
-    ]
+    first, *others = steps or [f"fedveil {command} {where}" for command in ("report", "account", "attack")]
+    return [f"next: {first}", *(f"      {other}" for other in others)]
