@@ -121,7 +121,11 @@ def _networks(found: dict[str, Any] | None) -> str:
         ]
         for result in found["networks"].values()
     ]
-    text = f"Networks of the kinds people bring (`python benchmarks/networks.py`): {found['about']['unit']}, in turns."
+    steps = " and ".join(sorted({str(result["steps"]) for result in found["networks"].values()}))
+    text = (
+        f"Networks of the kinds people bring (`python benchmarks/networks.py`): {found['about']['unit']}, in turns.\n"
+        f"Rounds of {steps} steps; every client begins with a copy of the model, which is counted for all alike."
+    )
     return f"## Networks of one's own\n\n{text}\n\n{_table(heads, rows)}"
 
 
