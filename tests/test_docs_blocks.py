@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from cores import use_all_cores, use_one_core
+from warm_scripts import run_script
 
 from fedveil.cli import main
 from fedveil.config.spec import resolve
@@ -130,9 +131,8 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
     return run
 
 
-def script(words: list[str], before: Callable[[], None] | None = None) -> str:
-    command = [sys.executable, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, preexec_fn=before)
+def script(words: list[str], before: Callable[[], None] = use_one_core) -> str:
+    done = run_script(words, cwd=Path.cwd(), before=before)
     check(shlex.join(words), done.returncode, done.stderr)
     return done.stdout + done.stderr
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from cores import use_all_cores, use_one_core
+from warm_scripts import run_script
 
 EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent.parent / "examples").glob("*.py"))}
 
 
 def run_example(name: str, cwd: Path) -> str:
     """What it prints. Only `own` gets workers, which import the file that they are started from."""
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES[name]), "1"],
-        cwd=cwd, capture_output=True, text=True, timeout=600, check=False,
-        preexec_fn=use_all_cores if name == "own" else use_one_core,
-    )  # fmt: skip
+    before = use_all_cores if name == "own" else use_one_core
+    done = run_script([str(EXAMPLES[name]), "1"], cwd=cwd, before=before)
     if "fedveil data fetch" in done.stderr:
         pytest.skip("needs a data set that is not here")
     assert done.returncode == 0, done.stderr

@@ -186,7 +186,10 @@ def test_what_an_index_shows_of_the_readme_needs_no_other_file(metadata: Message
     assert "architecture, contributing" in shown  # the words of a link stay
 
 
-@pytest.mark.parametrize("does", CHECKS)
+# An account is part of what a training prints, so the account by itself is slow.
+@pytest.mark.parametrize(
+    "does", [pytest.param(does, marks=[pytest.mark.slow] * ("account" in does)) for does in CHECKS]
+)
 def test_the_installed_wheel(does: str, installed: Path, tmp_path: Path) -> None:
     CHECKS[does](installed, tmp_path)
 

@@ -17,12 +17,12 @@ from shim_control import why_not
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 SAMPLE = {
-    "fed-cdp": 6,
-    "fed-cdp, budget, unseeded": 6,
-    "fed-sdp, noise at the server": 6,
-    "geyer, private bound": 6,
-    "ldp-sgd, quantile": 6,
-    "prifedsync": 10,
+    "fed-cdp": 3,
+    "fed-cdp, budget, unseeded": 3,
+    "fed-sdp, noise at the server": 3,
+    "geyer, private bound": 3,
+    "ldp-sgd, quantile": 3,
+    "prifedsync": 5,
 }
 """The families that write different things."""
 

@@ -122,6 +122,7 @@ def test_half_the_noise_is_shown_by_guesses(
     assert contradicting(result) == {CheckKind.NOISE_SIZE}
 
 
+@pytest.mark.slow
 def test_noise_of_the_share_that_the_power_names_is_shown_by_guesses_about_as_often_as_it_says(
     blobs: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -427,7 +428,7 @@ def test_a_run_is_audited_and_attacked_with_its_own_records_only(blobs: Dataset,
 @pytest.mark.parametrize("view", [View.SERVER, pytest.param(View.RELEASED, marks=pytest.mark.slow)])
 def test_an_audit_on_a_runtime_of_ones_own_sees_the_bits_of_the_local_one(view: View, blobs: Dataset) -> None:
     settings = {**RECORD, "data.clients": 12, "cohort": {"kind": "fixed", "size": 5}}
-    own, local = Noted(one_by_one), Noted(on_this_machine(workers=2, chunk=4))
+    own, local = Noted(one_by_one), Noted(on_this_machine(workers=1, chunk=4))
     options: dict[str, Any] = {"rounds": 3, "view": view, "canaries": 8}
     audits = [audited(blobs, "fed-cdp", settings, runtime=made, **options) for made in (own, local)]
     assert own.clients == local.clients

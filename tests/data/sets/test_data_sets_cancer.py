@@ -40,11 +40,12 @@ def test_cancer_is_scaled_by_what_follows_from_a_nucleus() -> None:
 def test_one_outlier_of_cancer_moves_no_other_record(
     column: int, data_set: Callable[[str], Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    before = data_set("cancer")  # kept for other tests, so it comes before the outlier
     measured, labels = datasets.load_breast_cancer(return_X_y=True)
     rows, _ = stratified_split("cancer", labels, 143)
     measured[rows[200], column] = 1e9
     monkeypatch.setattr(datasets, "load_breast_cancer", lambda **_: (measured, labels))
-    before, after = data_set("cancer"), load("cancer")
+    after = load("cancer")
     changed = before.train.inputs != after.train.inputs
     assert changed.nonzero().tolist() == [[200, column]]
     assert after.train.inputs[200, column] == 5

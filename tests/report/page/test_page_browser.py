@@ -59,17 +59,16 @@ def test_no_request_no_complaint_and_no_sideways_scrolling_on_any_screen(tmp_pat
     released.write_text(page_html([one], Options(release=True), made="today", version="0.1.0"), encoding="utf-8")
     with browser(tmp_path / "profile") as tab:
         for file in (*files.values(), released):
-            for width in (360, 390, 768, 1280):
-                for dark in (False, True):
-                    tab.visit(file, width=width, dark=dark)
-                    wide = tab.evaluate("document.documentElement.scrollWidth")
-                    assert wide <= width, (file.name, width, tab.evaluate(OUTSIDE))
-                    assert tab.evaluate(OUTSIDE) == []
-                    ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-                    assert ground == ("rgb(16, 21, 27)" if dark else "rgb(246, 247, 249)")
-                    assert tab.evaluate(SMALL) == []
-                    assert tab.evaluate(OVERLAPPING) == [], (file.name, width)
-                    assert tab.evaluate(SPILT) == [], (file.name, width)
+            for width, dark in ((360, False), (390, True), (768, False), (1280, True)):
+                tab.visit(file, width=width, dark=dark)
+                wide = tab.evaluate("document.documentElement.scrollWidth")
+                assert wide <= width, (file.name, width, tab.evaluate(OUTSIDE))
+                assert tab.evaluate(OUTSIDE) == []
+                ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+                assert ground == ("rgb(16, 21, 27)" if dark else "rgb(246, 247, 249)")
+                assert tab.evaluate(SMALL) == []
+                assert tab.evaluate(OVERLAPPING) == [], (file.name, width)
+                assert tab.evaluate(SPILT) == [], (file.name, width)
             assert tab.evaluate(UNNAMED) == 0
         asked = {address.split(";")[0] for address in tab.requests}
         assert asked <= {"data:image/png", *(file.as_uri() for file in (*files.values(), released))}
