@@ -36,14 +36,18 @@ Values = NDArray[np.float32] | NDArray[np.float64] | NDArray[np.int32]
 
 
 class Way(StrEnum):
-    """How to compute: in C with AVX-512 and VAES, in C for any processor, or in NumPy."""
+    """How to compute: in C with AVX-512 and VAES, with AVX2 and AES, in C for any processor, or in NumPy."""
 
     VECTOR = "vector"
+    NARROW = "narrow vector"
     PLAIN = "plain"
     TWIN = "twin"
 
 
-WAYS = tuple(way for way in Way if way is Way.TWIN or (COMPILED and (way is Way.PLAIN or kernels.vectorised())))
+LANES = {Way.VECTOR: 16, Way.NARROW: 8}
+"""Draws side by side, where the kernel draws its own random bits."""
+
+WAYS = tuple(way for way in Way if way is Way.TWIN or (COMPILED and LANES.get(way, 0) <= kernels.lanes()))
 """The ways that this machine has, the fastest first."""
 
 
@@ -66,13 +70,14 @@ class Sampler:
             raise FedveilError(f"{size:,} values from one stream, which has {MOST_DRAWS:,}: the model is too large")
         if not len(addresses) or not size:
             return
-        if self._way is Way.VECTOR:
+        if self._way in LANES:
             where = np.array(addresses, np.uint32)
 
             def answer(row: int, number: int, block: bytes) -> int | None:
                 return self._decide(purpose, addresses[row], number, block)
 
-            kernels.release(self._streams.purpose_key(purpose), where, values, grid, answer)
+            key = self._streams.purpose_key(purpose)
+            kernels.release(LANES[self._way], key, where, values, grid, answer)
             return
         together = max(_PIECE // size, 1)
         for first in range(0, len(addresses), together):
