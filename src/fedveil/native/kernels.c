@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { KNOT_BITS = 21, BINS = 192, FIRST = -96, DEGREE = 12, FIXED_BITS = 40, ROOM = 64, GROUP = 16, CHUNK = 8192 };
+enum { KNOT_BITS = 21, BINS = 192, FIRST = -96, DEGREE = 12, FIXED_BITS = 40, ROOM = 64, GROUP = 16, PIECE = 256, CHUNK = 8192 };
 #define SLOW_BLOCKS 0x80000000u /* where the blocks of proposals begin in a stream */
 
 static uint32_t alias_table[64] __attribute__((aligned(64)));
@@ -63,8 +63,11 @@ static void add_plain(void *values, int wide, const int32_t *noise, size_t count
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define VECTOR __attribute__((target("avx2,aes")))
+#define PAIRS __attribute__((target("avx2,aes,vaes")))
 #define WIDE_VECTOR __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2,vaes,aes")))
 #define ROUNDS 14
+
+static int encrypts_pairs(void) { return __builtin_cpu_supports("vaes") != 0; }
 
 /* The draws that this processor makes side by side. */
 static int lanes_here(void)
@@ -216,39 +219,71 @@ WIDE_VECTOR static size_t sample_wide(const Stream *stream, uint32_t first, int3
     return marked;
 }
 
-/* The same, eight side by side. */
-VECTOR static size_t sample_narrow(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count)
+/* The words of `count` blocks (a multiple of 16) of the stream from block `first` on. */
+VECTOR static void blocks_by_one(const Stream *stream, uint32_t first, uint32_t *words, size_t count)
 {
-    const __m256i top = _mm256_set1_epi32((int32_t)0xffff0000), columns = _mm256_set1_epi32(63),
-                  sign = _mm256_set1_epi32(INT32_MIN), most = _mm256_set1_epi32((1 << KNOT_BITS) - 1);
-    uint64_t low = stream->low | first;
-    const __m128i reversed = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    size_t marked = 0;
-    for (size_t start = 0; start < count; start += GROUP, low += 8) {
+    for (uint64_t low = stream->low | first; count > 0; count -= 8, low += 8, words += 32) {
         __m128i block[8];
-        for (int i = 0; i < 8; i++)
-            block[i] = _mm_xor_si128(_mm_shuffle_epi8(_mm_set_epi64x(stream->high, low + i), reversed), stream->keys[0]);
+        for (int i = 0; i < 8; i++) {
+            uint64_t number = __builtin_bswap64(low + (uint64_t)i), high = __builtin_bswap64(stream->high);
+            block[i] = _mm_xor_si128(_mm_set_epi64x((int64_t)number, (int64_t)high), stream->keys[0]);
+        }
         for (int round = 1; round < ROUNDS; round++)
             for (int i = 0; i < 8; i++)
                 block[i] = _mm_aesenc_si128(block[i], stream->keys[round]);
         for (int i = 0; i < 8; i++)
-            block[i] = _mm_aesenclast_si128(block[i], stream->keys[ROUNDS]);
-        for (int half = 0; half < 2; half++) {
-            __m256i a = _mm256_set_m128i(block[2 * half + 1], block[2 * half]);
-            __m256i b = _mm256_set_m128i(block[2 * half + 5], block[2 * half + 4]);
-            __m256i column = _mm256_i32gather_epi32((const int *)alias_table, _mm256_and_si256(a, columns), 4);
-            __m256i coin = _mm256_xor_si256(_mm256_slli_epi32(a, 10), sign); /* signed comparisons are all there is */
-            __m256i own = _mm256_cmpgt_epi32(_mm256_xor_si256(_mm256_and_si256(column, top), sign), coin);
-            __m256i knot = _mm256_slli_epi32(_mm256_blendv_epi8(column, a, own), 26);
-            __m256i two = _mm256_or_si256(_mm256_srli_epi32(a, 22), _mm256_slli_epi32(b, 10));
-            __m256i value = _mm256_add_epi32(_mm256_srai_epi32(knot, 26 - KNOT_BITS), _mm256_srli_epi32(b, 11));
-            value = _mm256_add_epi32(value, _mm256_sub_epi32(_mm256_and_si256(two, most), most));
-            size_t at = start + 8 * (size_t)half;
-            _mm256_storeu_si256((__m256i *)(out + at), value);
-            unsigned marks = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(knot, sign)));
-            for (; __builtin_expect(marks, 0); marks &= marks - 1)
-                slow[marked++] = (uint32_t)at + (uint32_t)__builtin_ctz(marks);
+            _mm_storeu_si128((__m128i *)words + i, _mm_aesenclast_si128(block[i], stream->keys[ROUNDS]));
+    }
+}
+
+/* The same for processors that encrypt two blocks at once. */
+PAIRS static void blocks_by_two(const Stream *stream, uint32_t first, uint32_t *words, size_t count)
+{
+    const __m256i reversed = _mm256_broadcastsi128_si256(_mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)),
+                  step = _mm256_set_epi64x(0, 2, 0, 2);
+    int64_t low = (int64_t)(stream->low | first), high = (int64_t)stream->high;
+    __m256i keys[ROUNDS + 1], counter = _mm256_set_epi64x(high, low + 1, high, low);
+    for (int round = 0; round <= ROUNDS; round++)
+        keys[round] = _mm256_broadcastsi128_si256(stream->keys[round]);
+    for (; count > 0; count -= 16, words += 64) {
+        __m256i pair[8];
+        for (int i = 0; i < 8; i++) {
+            pair[i] = _mm256_xor_si256(_mm256_shuffle_epi8(counter, reversed), keys[0]);
+            counter = _mm256_add_epi64(counter, step);
         }
+        for (int round = 1; round < ROUNDS; round++)
+            for (int i = 0; i < 8; i++)
+                pair[i] = _mm256_aesenc_epi128(pair[i], keys[round]);
+        for (int i = 0; i < 8; i++)
+            _mm256_storeu_si256((__m256i *)words + i, _mm256_aesenclast_epi128(pair[i], keys[ROUNDS]));
+    }
+}
+
+/* As `sample_wide`, eight side by side. */
+VECTOR static size_t sample_narrow(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count)
+{
+    const __m256i top = _mm256_set1_epi32((int32_t)0xffff0000), columns = _mm256_set1_epi32(63),
+                  sign = _mm256_set1_epi32(INT32_MIN), most = _mm256_set1_epi32((1 << KNOT_BITS) - 1);
+    uint32_t words[2 * PIECE] __attribute__((aligned(64)));
+    size_t marked = 0;
+    for (size_t at = 0; at < count; at += 8) {
+        if (at % PIECE == 0) {
+            size_t blocks = (count - at < PIECE ? count - at : PIECE) / 2;
+            (encrypts_pairs() ? blocks_by_two : blocks_by_one)(stream, first + (uint32_t)(at / 2), words, blocks);
+        }
+        const uint32_t *group = words + at % PIECE / GROUP * 2 * GROUP + at % GROUP;
+        __m256i a = _mm256_load_si256((const __m256i *)group), b = _mm256_load_si256((const __m256i *)(group + GROUP));
+        __m256i column = _mm256_i32gather_epi32((const int *)alias_table, _mm256_and_si256(a, columns), 4);
+        __m256i coin = _mm256_xor_si256(_mm256_slli_epi32(a, 10), sign); /* signed comparisons are all there is */
+        __m256i own = _mm256_cmpgt_epi32(_mm256_xor_si256(_mm256_and_si256(column, top), sign), coin);
+        __m256i knot = _mm256_slli_epi32(_mm256_blendv_epi8(column, a, own), 26);
+        __m256i two = _mm256_or_si256(_mm256_srli_epi32(a, 22), _mm256_slli_epi32(b, 10));
+        __m256i value = _mm256_add_epi32(_mm256_srai_epi32(knot, 26 - KNOT_BITS), _mm256_srli_epi32(b, 11));
+        value = _mm256_add_epi32(value, _mm256_sub_epi32(_mm256_and_si256(two, most), most));
+        _mm256_storeu_si256((__m256i *)(out + at), value);
+        unsigned marks = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(knot, sign)));
+        for (; __builtin_expect(marks, 0); marks &= marks - 1)
+            slow[marked++] = (uint32_t)at + (uint32_t)__builtin_ctz(marks);
     }
     return marked;
 }
