@@ -421,4 +421,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "kernels", NULL, -1, methods};
-PyMODINIT_FUNC PyInit_kernels(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit_kernels(void)
+{
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL)
+        PyModule_AddIntConstant(made, "VERSION", 2); /* as in compiled.py */
+    return made;
+}

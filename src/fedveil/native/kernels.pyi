@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+VERSION: int
+
 def configure(alias: Any, ends: Any, coefficients: Any, /) -> None: ...
 def lanes() -> int: ...
 def release(

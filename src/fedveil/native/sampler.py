@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import twin
+from fedveil.native.compiled import check_version
 from fedveil.native.tables import ALIAS, COEFFICIENTS, ENDS
 
 try:
@@ -23,6 +24,7 @@ except ImportError:  # there was no compiler when fedveil was installed
     COMPILED = False
 else:
     COMPILED = True
+    check_version(kernels)
     kernels.configure(np.array(ALIAS, np.uint32), np.array(ENDS, np.uint32), np.array(COEFFICIENTS, np.int64))
 
 MOST_DRAWS = 2**31
