@@ -19,11 +19,11 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import exact, sampler, twin
 from fedveil.native.exact import CELLS_PER_STD, KNOT, acceptance, decide
-from fedveil.native.sampler import LANES, MOST_DRAWS, WAYS, Sampler, Way
+from fedveil.native.sampler import SIDE_BY_SIDE, MOST_DRAWS, WAYS, Sampler, Way
 from fedveil.native.tables import COEFFICIENTS, DEGREE, ENDS, FIRST, FIXED_BITS, KNOT_BITS
 
 PURPOSE = Purpose.EXAMPLE_NOISE
-VECTOR_WAYS = [way for way in WAYS if way in LANES]
+VECTOR_WAYS = [way for way in WAYS if way in SIDE_BY_SIDE]
 GOLDEN = [15347533, 103714, 32123702, -17658688]
 
 
@@ -117,7 +117,7 @@ def test_draws_are_rounded_gaussians_to_the_last_bits() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_quarter_of_a_billion_draws_are_rounded_gaussians(way: Way) -> None:
-    check_distribution(1 << 28 if way in LANES else 1 << 26, way)
+    check_distribution(1 << 28 if way in SIDE_BY_SIDE else 1 << 26, way)
 
 
 def test_accepted_proposals_are_distributed_as_what_hats_leave() -> None:

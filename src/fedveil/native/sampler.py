@@ -46,10 +46,10 @@ class Way(StrEnum):
     TWIN = "twin"
 
 
-LANES = {Way.VECTOR: 16, Way.NARROW: 8}
+SIDE_BY_SIDE = {Way.VECTOR: 16, Way.NARROW: 8}
 """Draws side by side, where the kernel draws its own random bits."""
 
-WAYS = tuple(way for way in Way if way is Way.TWIN or (COMPILED and LANES.get(way, 0) <= kernels.lanes()))
+WAYS = tuple(way for way in Way if way is Way.TWIN or (COMPILED and SIDE_BY_SIDE.get(way, 0) <= kernels.lanes()))
 """The ways that this machine has, the fastest first."""
 
 
@@ -72,14 +72,14 @@ class Sampler:
             raise FedveilError(f"{size:,} values from one stream, which has {MOST_DRAWS:,}: the model is too large")
         if not len(addresses) or not size:
             return
-        if self._way in LANES:
+        if self._way in SIDE_BY_SIDE:
             where = np.array(addresses, np.uint32)
 
             def answer(row: int, number: int, block: bytes) -> int | None:
                 return self._decide(purpose, addresses[row], number, block)
 
             key = self._streams.purpose_key(purpose)
-            kernels.release(LANES[self._way], key, where, values, grid, answer)
+            kernels.release(SIDE_BY_SIDE[self._way], key, where, values, grid, answer)
             return
         together = max(_PIECE // size, 1)
         for first in range(0, len(addresses), together):
