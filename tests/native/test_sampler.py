@@ -19,7 +19,7 @@ from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import exact, sampler, twin
 from fedveil.native.exact import CELLS_PER_STD, KNOT, acceptance, decide
-from fedveil.native.sampler import SIDE_BY_SIDE, MOST_DRAWS, WAYS, Sampler, Way
+from fedveil.native.sampler import MOST_DRAWS, SIDE_BY_SIDE, WAYS, Sampler, Way
 from fedveil.native.tables import COEFFICIENTS, DEGREE, ENDS, FIRST, FIXED_BITS, KNOT_BITS
 
 PURPOSE = Purpose.EXAMPLE_NOISE
