@@ -2,7 +2,8 @@
 
 Methods, specs and data sets are declared with the functions that execute them beside them. Whoever only reads
 declarations (`methods`, `account`, `verify`) must not wait for PyTorch, which takes longer to load than they take to
-answer. So what such commands import takes `torch` from here, and its types for type checkers alone.
+answer. So what such commands import takes `torch` from here, and its types for type checkers alone. NumPy is half of
+what `methods` would load, so the declarations of methods take it from here, too.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ class Deferred(ModuleType):
 
 
 if TYPE_CHECKING:
+    import numpy
     import safetensors.torch
     import torch as torch
     from scipy import special as special
 
+    np = numpy
     tensor_files = safetensors.torch
 else:
+    np = Deferred("numpy")
     torch = Deferred("torch")
     tensor_files = Deferred("safetensors.torch")
     special = Deferred("scipy.special")

@@ -16,11 +16,13 @@ import struct
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
-from numpy.typing import NDArray
+from fedveil.core.deferred import np
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+    from numpy.typing import NDArray
 
 
 class Purpose(StrEnum):
@@ -85,6 +87,8 @@ class Streams:
         counter = struct.pack(">IIII", address.round, address.client, address.step, block)
         cipher = self._ciphers.get(purpose)
         if cipher is None:
+            from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
             cipher = Cipher(algorithms.AES(self.purpose_key(purpose)), modes.CTR(counter)).encryptor()
             self._ciphers[purpose] = cipher
         else:

@@ -44,9 +44,15 @@ class NoiseMemory:
 
     def returns(self, fingerprint: int, owner: Hashable) -> bool:
         """Whether this was seen before, with another owner (such as the step of a round of a client)."""
-        known = self.fingerprints.setdefault(fingerprint, owner)
+        return bool(self.returning([fingerprint], [owner]))
+
+    def returning(self, fingerprints: Sequence[int], owners: Sequence[Hashable]) -> list[int]:
+        """The same for many of them: the places of those that were seen before."""
+        remember = self.fingerprints.setdefault
+        pairs = zip(fingerprints, owners, strict=True)
+        again = [place for place, (mark, owner) in enumerate(pairs) if remember(mark, owner) != owner]
         _forget_oldest(self.fingerprints)
-        return known != owner
+        return again
 
     def not_counted(self, what: str, owners: Sequence[Hashable]) -> list[int]:
         """Which of the owners come for the first time: one may be computed twice, side by side or again."""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from fedveil.core.deferred import torch
 from fedveil.core.streams import Address, Purpose, Streams
-from fedveil.native.sampler import WAYS, Sampler, Way
 from fedveil.native.tables import SCALE_BITS
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from fedveil.native.sampler import Way
 
 STD_CELLS = 1 << SCALE_BITS
 """Cells of the grid in one standard deviation."""
@@ -32,8 +33,10 @@ def grid_width(std: float) -> float:
 class NoiseSource:
     """Adds the noise of many streams at once. The integers of a stream depend on its address only."""
 
-    def __init__(self, streams: Streams, way: Way = WAYS[0]) -> None:
-        self._sampler = Sampler(streams, way)
+    def __init__(self, streams: Streams, way: Way | None = None) -> None:
+        from fedveil.native.sampler import WAYS, Sampler  # loads kernels, for whoever draws
+
+        self._sampler = Sampler(streams, way or WAYS[0])
 
     def add(self, purpose: Purpose, addresses: Sequence[Address], values: Tensor, std: float) -> None:
         """Round `values` `[K, P]` (single or double precision) to the grid of `std` and add its noise, in place.

@@ -1,8 +1,8 @@
 /* Noise on a grid, in C. `twin.py` does the same in NumPy, bit for bit; `docs/numbers.md` has the mathematics.
  *
- * Two ways in. `release` draws its own AES-256 bits, samples and adds; it needs a processor with AVX-512 and VAES
- * (`vectorised`). `sample` and `add` are plain C for every other processor and take random words that were made
- * elsewhere. Decisions that 40 bits can't make are handed to the Python function `decide`.
+ * Two ways in. `release` draws its own AES-256 bits, samples and adds; it needs a processor with AVX-512 and VAES, or one
+ * with AVX2 and AES (`lanes` says which). `sample` and `add` are plain C for every other processor and take random words
+ * that were made elsewhere. Decisions that 40 bits can't make are handed to the Python function `decide`.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030B0000
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { KNOT_BITS = 21, BINS = 192, FIRST = -96, DEGREE = 12, FIXED_BITS = 40, ROOM = 64, GROUP = 16, CHUNK = 8192 };
+enum { KNOT_BITS = 21, BINS = 192, FIRST = -96, DEGREE = 12, FIXED_BITS = 40, ROOM = 64, GROUP = 16, PIECE = 256, CHUNK = 8192 };
 #define SLOW_BLOCKS 0x80000000u /* where the blocks of proposals begin in a stream */
 
 static uint32_t alias_table[64] __attribute__((aligned(64)));
@@ -62,18 +62,45 @@ static void add_plain(void *values, int wide, const int32_t *noise, size_t count
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
-#define VECTOR __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2,vaes,aes")))
+#define VECTOR __attribute__((target("avx2,aes")))
+#define PAIRS __attribute__((target("avx2,aes,vaes")))
+#define WIDE_VECTOR __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi2,vaes,aes")))
 #define ROUNDS 14
 
-static int vectorised(void)
+static int encrypts_pairs(void) { return __builtin_cpu_supports("vaes") != 0; }
+
+/* The draws that this processor makes side by side. */
+static int lanes_here(void)
 {
-    return __builtin_cpu_supports("vaes") && __builtin_cpu_supports("avx512vbmi2") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    if (__builtin_cpu_supports("vaes") && __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return 16;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("aes") ? 8 : 0;
 }
 
-VECTOR static void add_vector(void *values, int wide, const int32_t *noise, size_t count, double grid, double inverse)
+WIDE_VECTOR static void add_wide(void *values, int wide, const int32_t *noise, size_t count, double grid, double inverse)
 {
     if (wide) { ADD(double) } else { ADD(float) }
+}
+
+/* Compilers leave ADD as it is here. Of what is no number and a limit, max takes the limit. */
+VECTOR static void add_narrow(void *values, int wide, const int32_t *noise, size_t count, double grid, double inverse)
+{
+    const __m256d scale = _mm256_set1_pd(inverse), width = _mm256_set1_pd(grid), least = _mm256_set1_pd(-LIMIT),
+                  most = _mm256_set1_pd(LIMIT), whole = _mm256_set1_pd(6755399441055744.0);
+    size_t vectors = count / 4 * 4;
+    for (size_t i = 0; i < vectors; i += 4) {
+        __m256d cells = wide ? _mm256_loadu_pd((double *)values + i) : _mm256_cvtps_pd(_mm_loadu_ps((float *)values + i));
+        cells = _mm256_min_pd(_mm256_max_pd(_mm256_mul_pd(cells, scale), least), most);
+        cells = _mm256_sub_pd(_mm256_add_pd(cells, whole), whole);
+        cells = _mm256_add_pd(cells, _mm256_cvtepi32_pd(_mm_loadu_si128((const __m128i *)(noise + i))));
+        cells = _mm256_mul_pd(cells, width);
+        if (wide)
+            _mm256_storeu_pd((double *)values + i, cells);
+        else
+            _mm_storeu_ps((float *)values + i, _mm256_cvtpd_ps(cells));
+    }
+    add_plain((char *)values + vectors * (wide ? 8 : 4), wide, noise + vectors, count - vectors, grid, inverse);
 }
 
 VECTOR static inline __m128i spread(__m128i key)
@@ -144,8 +171,8 @@ VECTOR static int32_t next_accepted(Stream *stream)
     }
 }
 
-/* `count` draws (a multiple of 32) from the block `first` of the stream on. */
-VECTOR static size_t sample_stream(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count)
+/* `count` draws (a multiple of 32) from the block `first` of the stream on, 16 side by side. */
+WIDE_VECTOR static size_t sample_wide(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count)
 {
     __m512i keys[ROUNDS + 1];
     for (int round = 0; round <= ROUNDS; round++)
@@ -192,44 +219,113 @@ VECTOR static size_t sample_stream(const Stream *stream, uint32_t first, int32_t
     return marked;
 }
 
+/* The words of `count` blocks (a multiple of 16) of the stream from block `first` on. */
+VECTOR static void blocks_by_one(const Stream *stream, uint32_t first, uint32_t *words, size_t count)
+{
+    for (uint64_t low = stream->low | first; count > 0; count -= 8, low += 8, words += 32) {
+        __m128i block[8];
+        for (int i = 0; i < 8; i++) {
+            uint64_t number = __builtin_bswap64(low + (uint64_t)i), high = __builtin_bswap64(stream->high);
+            block[i] = _mm_xor_si128(_mm_set_epi64x((int64_t)number, (int64_t)high), stream->keys[0]);
+        }
+        for (int round = 1; round < ROUNDS; round++)
+            for (int i = 0; i < 8; i++)
+                block[i] = _mm_aesenc_si128(block[i], stream->keys[round]);
+        for (int i = 0; i < 8; i++)
+            _mm_storeu_si128((__m128i *)words + i, _mm_aesenclast_si128(block[i], stream->keys[ROUNDS]));
+    }
+}
+
+/* The same for processors that encrypt two blocks at once. */
+PAIRS static void blocks_by_two(const Stream *stream, uint32_t first, uint32_t *words, size_t count)
+{
+    const __m256i reversed = _mm256_broadcastsi128_si256(_mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)),
+                  step = _mm256_set_epi64x(0, 2, 0, 2);
+    int64_t low = (int64_t)(stream->low | first), high = (int64_t)stream->high;
+    __m256i keys[ROUNDS + 1], counter = _mm256_set_epi64x(high, low + 1, high, low);
+    for (int round = 0; round <= ROUNDS; round++)
+        keys[round] = _mm256_broadcastsi128_si256(stream->keys[round]);
+    for (; count > 0; count -= 16, words += 64) {
+        __m256i pair[8];
+        for (int i = 0; i < 8; i++) {
+            pair[i] = _mm256_xor_si256(_mm256_shuffle_epi8(counter, reversed), keys[0]);
+            counter = _mm256_add_epi64(counter, step);
+        }
+        for (int round = 1; round < ROUNDS; round++)
+            for (int i = 0; i < 8; i++)
+                pair[i] = _mm256_aesenc_epi128(pair[i], keys[round]);
+        for (int i = 0; i < 8; i++)
+            _mm256_storeu_si256((__m256i *)words + i, _mm256_aesenclast_epi128(pair[i], keys[ROUNDS]));
+    }
+}
+
+/* As `sample_wide`, eight side by side. */
+VECTOR static size_t sample_narrow(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count)
+{
+    const __m256i top = _mm256_set1_epi32((int32_t)0xffff0000), columns = _mm256_set1_epi32(63),
+                  sign = _mm256_set1_epi32(INT32_MIN), most = _mm256_set1_epi32((1 << KNOT_BITS) - 1);
+    uint32_t words[2 * PIECE] __attribute__((aligned(64)));
+    size_t marked = 0;
+    for (size_t at = 0; at < count; at += 8) {
+        if (at % PIECE == 0) {
+            size_t blocks = (count - at < PIECE ? count - at : PIECE) / 2;
+            (encrypts_pairs() ? blocks_by_two : blocks_by_one)(stream, first + (uint32_t)(at / 2), words, blocks);
+        }
+        const uint32_t *group = words + at % PIECE / GROUP * 2 * GROUP + at % GROUP;
+        __m256i a = _mm256_load_si256((const __m256i *)group), b = _mm256_load_si256((const __m256i *)(group + GROUP));
+        __m256i column = _mm256_i32gather_epi32((const int *)alias_table, _mm256_and_si256(a, columns), 4);
+        __m256i coin = _mm256_xor_si256(_mm256_slli_epi32(a, 10), sign); /* signed comparisons are all there is */
+        __m256i own = _mm256_cmpgt_epi32(_mm256_xor_si256(_mm256_and_si256(column, top), sign), coin);
+        __m256i knot = _mm256_slli_epi32(_mm256_blendv_epi8(column, a, own), 26);
+        __m256i two = _mm256_or_si256(_mm256_srli_epi32(a, 22), _mm256_slli_epi32(b, 10));
+        __m256i value = _mm256_add_epi32(_mm256_srai_epi32(knot, 26 - KNOT_BITS), _mm256_srli_epi32(b, 11));
+        value = _mm256_add_epi32(value, _mm256_sub_epi32(_mm256_and_si256(two, most), most));
+        _mm256_storeu_si256((__m256i *)(out + at), value);
+        unsigned marks = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(knot, sign)));
+        for (; __builtin_expect(marks, 0); marks &= marks - 1)
+            slow[marked++] = (uint32_t)at + (uint32_t)__builtin_ctz(marks);
+    }
+    return marked;
+}
+
 /* Noise for one row of `size` values, added in place, or the bare integers where `values` is int32 (`grid` = 0). */
-static int release_row(Stream *stream, char *values, Py_ssize_t item, size_t size, double grid)
+static int release_row(Stream *stream, int lanes, char *values, Py_ssize_t item, size_t size, double grid)
 {
     int32_t noise[CHUNK] __attribute__((aligned(64)));
     uint32_t slow[CHUNK + GROUP];
     for (size_t start = 0; start < size; start += CHUNK) {
         size_t count = size - start < CHUNK ? size - start : CHUNK;
         size_t whole = (count + 2 * GROUP - 1) / (2 * GROUP) * (2 * GROUP);
-        size_t marked = sample_stream(stream, (uint32_t)(start / 2), noise, slow, whole);
+        size_t marked = (lanes == 16 ? sample_wide : sample_narrow)(stream, (uint32_t)(start / 2), noise, slow, whole);
         for (size_t i = 0; i < marked && slow[i] < count; i++) {
             noise[slow[i]] = next_accepted(stream);
             if (PyErr_Occurred())
                 return -1;
         }
         if (grid > 0)
-            add_vector(values + start * item, item == 8, noise, count, grid, 1 / grid);
+            (lanes == 16 ? add_wide : add_narrow)(values + start * item, item == 8, noise, count, grid, 1 / grid);
         else
             memcpy(values + start * item, noise, count * sizeof *noise);
     }
     return 0;
 }
 
-static int release_rows(const uint8_t *key, const uint32_t *addresses, Py_ssize_t rows, char *values, Py_ssize_t item,
-                        size_t size, double grid, PyObject *decide)
+static int release_rows(int lanes, const uint8_t *key, const uint32_t *addresses, Py_ssize_t rows, char *values,
+                        Py_ssize_t item, size_t size, double grid, PyObject *decide)
 {
     __m128i keys[ROUNDS + 1];
     expand_key(key, keys);
     for (Py_ssize_t row = 0; row < rows; row++, addresses += 3) {
         Stream stream = {keys, (uint64_t)addresses[0] << 32 | addresses[1], (uint64_t)addresses[2] << 32, 0, decide, row};
-        if (release_row(&stream, values + row * size * item, item, size, grid) < 0)
+        if (release_row(&stream, lanes, values + row * size * item, item, size, grid) < 0)
             return -1;
     }
     return 0;
 }
 #else
-static int vectorised(void) { return 0; }
-static int release_rows(const uint8_t *key, const uint32_t *addresses, Py_ssize_t rows, char *values, Py_ssize_t item,
-                        size_t size, double grid, PyObject *decide)
+static int lanes_here(void) { return 0; }
+static int release_rows(int lanes, const uint8_t *key, const uint32_t *addresses, Py_ssize_t rows, char *values,
+                        Py_ssize_t item, size_t size, double grid, PyObject *decide)
 {
     PyErr_SetString(PyExc_RuntimeError, "this processor has no vector path");
     return -1;
@@ -258,23 +354,25 @@ static PyObject *py_configure(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-static PyObject *py_vectorised(PyObject *self, PyObject *nothing) { return PyBool_FromLong(vectorised()); }
+static PyObject *py_lanes(PyObject *self, PyObject *nothing) { return PyLong_FromLong(lanes_here()); }
 
-/* release(key, addresses u32[K, 3], values f32|f64|i32 [K, P], grid, decide) */
+/* release(lanes, key, addresses u32[K, 3], values f32|f64|i32 [K, P], grid, decide) */
 static PyObject *py_release(PyObject *self, PyObject *arguments)
 {
     Py_buffer key, addresses, values;
     double grid;
+    int lanes;
     PyObject *decide;
-    if (!PyArg_ParseTuple(arguments, "y*y*w*dO", &key, &addresses, &values, &grid, &decide))
+    if (!PyArg_ParseTuple(arguments, "iy*y*w*dO", &lanes, &key, &addresses, &values, &grid, &decide))
         return NULL;
     Py_ssize_t rows = addresses.len / 12, item = values.itemsize;
     int fits = key.len == 32 && rows > 0 && addresses.len == rows * 12 && values.len % (rows * item) == 0 &&
-               (item == 4 || (item == 8 && grid > 0)) && values.len / item / rows < (Py_ssize_t)1 << 31;
+               (item == 4 || (item == 8 && grid > 0)) && values.len / item / rows < (Py_ssize_t)1 << 31 &&
+               lanes >= 8 && lanes <= lanes_here();
     int failed = 1;
     if (fits)
-        failed = release_rows(key.buf, addresses.buf, rows, values.buf, item, (size_t)(values.len / item / rows), grid,
-                              decide) < 0;
+        failed = release_rows(lanes, key.buf, addresses.buf, rows, values.buf, item, (size_t)(values.len / item / rows),
+                              grid, decide) < 0;
     PyBuffer_Release(&key), PyBuffer_Release(&addresses), PyBuffer_Release(&values);
     if (!fits)
         return PyErr_Format(PyExc_ValueError, "key, addresses and values do not fit together");
@@ -316,11 +414,17 @@ static PyObject *py_add(PyObject *self, PyObject *arguments)
 
 static PyMethodDef methods[] = {
     {"configure", py_configure, METH_VARARGS, "Take the tables."},
-    {"vectorised", py_vectorised, METH_NOARGS, "Whether this processor can do `release`."},
+    {"lanes", py_lanes, METH_NOARGS, "The widest `release` that this processor can do, in draws side by side; 0: none."},
     {"release", py_release, METH_VARARGS, "Round values to the grid and add noise, in place."},
     {"sample", py_sample, METH_VARARGS, "Draws from random words; marks those that want a proposal."},
     {"add", py_add, METH_VARARGS, "Round values to the grid and add integers, in place."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "kernels", NULL, -1, methods};
-PyMODINIT_FUNC PyInit_kernels(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit_kernels(void)
+{
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL)
+        PyModule_AddIntConstant(made, "VERSION", 2); /* as in compiled.py */
+    return made;
+}

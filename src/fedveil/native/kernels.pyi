@@ -1,10 +1,18 @@
 from collections.abc import Callable
 from typing import Any
 
+VERSION: int
+
 def configure(alias: Any, ends: Any, coefficients: Any, /) -> None: ...
-def vectorised() -> bool: ...
+def lanes() -> int: ...
 def release(
-    key: bytes, addresses: Any, values: Any, grid: float, decide: Callable[[int, int, bytes], int | None], /
+    lanes: int,
+    key: bytes,
+    addresses: Any,
+    values: Any,
+    grid: float,
+    decide: Callable[[int, int, bytes], int | None],
+    /,
 ) -> None: ...
 def sample(words: Any, out: Any, slow: Any, /) -> int: ...
 def add(values: Any, noise: Any, grid: float, /) -> None: ...

@@ -195,7 +195,12 @@ static PyObject *py_lanes(PyObject *self, PyObject *nothing) { return PyLong_Fro
 
 static PyMethodDef methods[] = {{"run", py_run, METH_VARARGS, NULL}, {"lanes", py_lanes, METH_NOARGS, NULL}, {NULL}};
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "layer_kernels", NULL, -1, methods};
-PyMODINIT_FUNC PyInit_layer_kernels(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit_layer_kernels(void) {
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL)
+        PyModule_AddIntConstant(made, "VERSION", 2); /* as in compiled.py */
+    return made;
+}
 #else
 #define vec PASTE(__m, WIDTH, )
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
 from fedveil.native import twin
+from fedveil.native.compiled import check_version
 from fedveil.native.tables import ALIAS, COEFFICIENTS, ENDS
 
 try:
@@ -23,6 +24,7 @@ except ImportError:  # there was no compiler when fedveil was installed
     COMPILED = False
 else:
     COMPILED = True
+    check_version(kernels)
     kernels.configure(np.array(ALIAS, np.uint32), np.array(ENDS, np.uint32), np.array(COEFFICIENTS, np.int64))
 
 MOST_DRAWS = 2**31
@@ -36,14 +38,18 @@ Values = NDArray[np.float32] | NDArray[np.float64] | NDArray[np.int32]
 
 
 class Way(StrEnum):
-    """How to compute: in C with AVX-512 and VAES, in C for any processor, or in NumPy."""
+    """How to compute: in C with AVX-512 and VAES, with AVX2 and AES, in C for any processor, or in NumPy."""
 
     VECTOR = "vector"
+    NARROW = "narrow vector"
     PLAIN = "plain"
     TWIN = "twin"
 
 
-WAYS = tuple(way for way in Way if way is Way.TWIN or (COMPILED and (way is Way.PLAIN or kernels.vectorised())))
+SIDE_BY_SIDE = {Way.VECTOR: 16, Way.NARROW: 8}
+"""Draws side by side, where the kernel draws its own random bits."""
+
+WAYS = tuple(way for way in Way if way is Way.TWIN or (COMPILED and SIDE_BY_SIDE.get(way, 0) <= kernels.lanes()))
 """The ways that this machine has, the fastest first."""
 
 
@@ -66,13 +72,14 @@ class Sampler:
             raise FedveilError(f"{size:,} values from one stream, which has {MOST_DRAWS:,}: the model is too large")
         if not len(addresses) or not size:
             return
-        if self._way is Way.VECTOR:
+        if self._way in SIDE_BY_SIDE:
             where = np.array(addresses, np.uint32)
 
             def answer(row: int, number: int, block: bytes) -> int | None:
                 return self._decide(purpose, addresses[row], number, block)
 
-            kernels.release(self._streams.purpose_key(purpose), where, values, grid, answer)
+            key = self._streams.purpose_key(purpose)
+            kernels.release(SIDE_BY_SIDE[self._way], key, where, values, grid, answer)
             return
         together = max(_PIECE // size, 1)
         for first in range(0, len(addresses), together):

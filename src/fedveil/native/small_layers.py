@@ -14,11 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedveil.native.compiled import check_version
+
 try:
     from fedveil.native import layer_kernels
 except ImportError:  # there was no compiler when fedveil was installed
     VECTOR_WIDTHS: tuple[int, ...] = ()
 else:
+    check_version(layer_kernels)
     VECTOR_WIDTHS = tuple(lanes for lanes in (16, 8) if lanes <= layer_kernels.lanes())
 """The widths of vectors that this machine has, in floats, the widest first: AVX-512, AVX2."""
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, ClassVar
 
 from fedveil.core.checks import FieldError, count
-from fedveil.core.deferred import special
+from fedveil.core.deferred import np, special
 from fedveil.core.types import Sampling
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 OVERFLOW_PROBABILITY = 1e-10
 """How rarely a Poisson batch with no stated cap may overflow its slots."""

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from fedveil.core.checks import FieldError, count
+from fedveil.core.deferred import np
 from fedveil.core.errors import FedveilError
 from fedveil.mechanisms.schedules import Constant, Schedule, schedule
 
