@@ -16,8 +16,10 @@ from fedveil.config.front_doors import (
     DOORS,
     FASTEST,
     LEAST_CLIP,
+    LONGEST_STRETCH,
     MOMENTUM,
     MOST_CLIP,
+    OTHER_CLIENT_RATE,
     OUTPUT_NOISE,
     RECORD_ROUNDS,
     as_settings,
@@ -181,12 +183,31 @@ def test_tokens_need_a_network_of_ones_own() -> None:
 def test_clients_join_by_coins_as_far_as_that_is_free() -> None:
     facts = replace(PICTURES, budget=CLIENTS)
     assert chosen("private-clients", facts)["cohort"] == {"kind": "poisson", "rate": 0.4}  # at least 400 of them
-    looser = chosen("private-clients", replace(facts, budget=replace(CLIENTS, epsilon=8.0)))["cohort"]
-    assert 0.5 < looser["rate"] < 0.7
+    many = replace(facts, records=(500,) * 3_000, budget=replace(CLIENTS, epsilon=8.0))
+    assert 0.2 < chosen("private-clients", many)["cohort"]["rate"] < 0.35
     few = chosen("private-clients", replace(facts, records=(500,) * 80))["cohort"]
     assert few == {"kind": "poisson", "rate": 1.0}
     crowd = replace(facts, records=(500,) * 50_000, budget=replace(CLIENTS, epsilon=8.0))
     assert chosen("private-clients", crowd)["cohort"]["rate"] == pytest.approx(0.02)
+
+
+def test_clients_make_longer_steps_where_noise_is_small() -> None:
+    strict, loose, freest = (
+        chosen("private-clients", replace(PICTURES, budget=replace(CLIENTS, epsilon=epsilon)))
+        for epsilon in (0.3, 4.0, 100.0)
+    )
+    classes = float(PICTURES.outputs)
+    assert strict["local.rate"] == classes
+    assert classes < loose["local.rate"] < freest["local.rate"]
+    assert loose["local.rate"] == pytest.approx(classes * loose["server.clip.bound"]["start"], rel=0.05)
+    assert freest["local.rate"] == classes * LONGEST_STRETCH
+
+
+def test_clients_that_predict_a_number_or_train_a_named_network_keep_their_rate() -> None:
+    free = replace(CLIENTS, epsilon=100.0)
+    assert chosen("private-clients", replace(PICTURES, outputs=1, budget=free))["local.rate"] == 0.5
+    own = chosen("private-clients", replace(PICTURES, budget=free), {"model": {"name": "my:net"}})
+    assert own["local.rate"] == OTHER_CLIENT_RATE
 
 
 def test_the_bound_of_updates_is_private_and_starts_where_the_noise_allows() -> None:

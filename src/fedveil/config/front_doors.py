@@ -55,8 +55,11 @@ MOST_FEATURES, MOST_NUMBERS = 4_000, 100_000_000
 
 CLIENT_OUTPUT_NOISE, CLIENT_ROUNDS, LOCAL_STEPS = 2.0, 40, 5
 """For whole clients. Updates are clipped to a common length, so most of the noise is outgrown later."""
-FREE_SAMPLING = 0.2
-"""Up to which μ²/(p²T) drawing clients by coins costs nothing: then log(1 + x) is still nearly x."""
+LONGEST_STRETCH = 8.0
+"""By how much at most local steps grow where noise allows longer updates."""
+FREE_SAMPLING = 1.0
+"""Up to which μ²/(p²T) clients are drawn by coins. Far below, it costs nothing: log(1 + x) is nearly x. At 1 it costs a
+fifth of σ, which then is so small beside 400 clients that it does not decide."""
 SMALLEST_COHORT, LARGEST_COHORT = 400, 1000
 """Expected clients of a round: with fewer they differ too much, more take time and gain nothing."""
 OTHER_CLIENT_RATE = 0.1
@@ -209,7 +212,7 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
     start = _rounded(CLIENT_OUTPUT_NOISE * (1 - MOMENTUM) * together / (math.sqrt(rounds) * sigma))
     counts = _rounded(max(together / 20, 2 * sigma))
     own = model.reason == NAMED
-    rate = OTHER_CLIENT_RATE if own else float(min(max(facts.outputs, 2), 10)) if facts.outputs > 1 else 0.5
+    rate, why_rate = _client_rate(facts.outputs, start, own)
     return (
         *_row_features(facts, model, start / CLIENT_OUTPUT_NOISE),
         Choice("cohort", {"kind": "poisson", "rate": chance}, why),
@@ -219,13 +222,7 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             "all of a client's records in each of its steps; noise is added later, by the server",
         ),
         Choice("local.steps", LOCAL_STEPS, "a few steps give an update more direction; its length is clipped anyway"),
-        Choice(
-            "local.rate",
-            rate,
-            "nothing is known of your network"
-            if own
-            else f"the curvature at the start is one over the number of classes ({facts.outputs})",
-        ),
+        Choice("local.rate", rate, why_rate),
         Choice(
             "server.clip.bound",
             {"kind": "quantile", "start": start, "target": 0.2, "sigma": counts, "rate": 0.2},
@@ -235,6 +232,20 @@ def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
         *_SMOOTHING,
         Choice("stop.rounds", rounds, "few rounds with many clients each: ε is the same for any number"),
     )
+
+
+def _client_rate(outputs: int, start: float, own: bool) -> tuple[float, str]:
+    """The rate of a client's steps, and why. `start` is the length of update that noise allows."""
+    if own:
+        return OTHER_CLIENT_RATE, "nothing is known of your network"
+    if outputs == 1:
+        return 0.5, "squared errors curve by 1 wherever the model is"
+    slow = float(min(outputs, 10))
+    why = f"the curvature at the start is one over the number of classes ({outputs})"
+    stretch = min(max(start, 1.0), LONGEST_STRETCH)
+    if stretch == 1:
+        return slow, why
+    return _rounded(slow * stretch), f"{why}; noise allows steps {stretch:g} times as long"
 
 
 def _chance(clients: int, mean: float, rounds: int, stated: Any) -> tuple[float, str]:
