@@ -16,7 +16,7 @@ from fedveil.engine.client import Upload
 from fedveil.engine.post_processing import LAST_DIGITS, aggregated, agree
 from fedveil.engine.server import Tally, weighted
 from fedveil.engine.server_state import ServerState
-from fedveil.engine.updates import usable
+from fedveil.engine.updates import is_finite, usable
 from fedveil.engine.witness import looked_at
 from fedveil.mechanisms.adaptive import Reported
 from fedveil.method import Method
@@ -32,7 +32,7 @@ class ClosingCheck:
         self._reports: Tensor | None = None
 
     def add(self, upload: Upload, weight: float = 1.0) -> None:
-        if self._grid is None or upload.cells is None or not torch.isfinite(upload.update.norm()):
+        if self._grid is None or upload.cells is None or not is_finite(upload.update):
             points = weighted(usable(upload.update)[self._places], weight)
         else:
             points = weighted(upload.cells[self._places] * self._grid, weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -36,7 +37,12 @@ class Sent:
 
 def usable(update: Tensor) -> Tensor:
     """The update `[P]`, or zeros if it is not finite: what counts for the sum and for a client's own model."""
-    return update if torch.isfinite(update.norm()) else torch.zeros_like(update)
+    return update if is_finite(update) else torch.zeros_like(update)
+
+
+def is_finite(update: Tensor) -> bool:
+    """Whether the update `[P]` has a length: one number is read, and no coordinate by itself."""
+    return math.isfinite(torch.linalg.vector_norm(update).item())
 
 
 def sanitised(

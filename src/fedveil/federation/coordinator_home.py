@@ -67,7 +67,7 @@ class CoordinatorHome:
     def marks_file(self) -> Path:
         return self.directory / "marks.json"
 
-    @property
+    @cached_property
     def contacts_file(self) -> Path:
         return self.directory / "contacts.jsonl"
 

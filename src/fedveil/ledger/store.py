@@ -125,7 +125,8 @@ class Ledger(ChainedFile):
         """
         charged = self._last
         if charged is not None and arrived is not None:
-            charged = replace(charged, absent=tuple(client for client in charged.cohort if client not in set(arrived)))
+            present = set(arrived)
+            charged = replace(charged, absent=tuple(client for client in charged.cohort if client not in present))
         pairs = sorted((receipt.client, receipt.did.place) for receipt in receipts)
         wanted = [] if charged is None else sorted((each.client, each.declared.place) for each in charged.due)
         if charged is None or charged.executed or charged.round != round or pairs != wanted:

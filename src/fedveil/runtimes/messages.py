@@ -66,9 +66,13 @@ def write_message(
     plan: bytes,
     header: Mapping[str, Any],
     tensors: bytes = b"",
+    digest: str | None = None,
 ) -> bytes:
-    """A signed message; `tensors` are what `tensor_bytes` made, so that those for many sites are made once."""
-    text = json.dumps({**header, "tensors": hashlib.sha256(tensors).hexdigest()}, allow_nan=False).encode()
+    """A signed message; `tensors` are what `tensor_bytes` made, so that those for many sites are made once.
+
+    `digest` is their `tensor_digest`, where that is known, so that it is computed once as well.
+    """
+    text = json.dumps({**header, "tensors": digest or tensor_digest(tensors)}, allow_nan=False).encode()
     if len(text) > LARGEST_HEADER:
         raise ValueError(f"a header of {len(text)} bytes is too large")
     signature = key.sign(_signed(speaker, plan, text))
@@ -83,7 +87,7 @@ def read_message(data: bytes, speaker: Speaker, plan: bytes, key: bytes, largest
     if not PublicKey(key).confirms(signature, _signed(speaker, plan, text)):
         raise MessageUnreadable(f"it is not signed by the {speaker}")
     header = _read_json(text)
-    if header.get("tensors") != hashlib.sha256(rest).hexdigest():
+    if header.get("tensors") != tensor_digest(rest):
         raise MessageUnreadable("its tensors are not those that were signed")
     return Message(header, _read_tensors(rest))
 
@@ -91,6 +95,11 @@ def read_message(data: bytes, speaker: Speaker, plan: bytes, key: bytes, largest
 def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
     """Nothing at all where there are none. The same tensors give the same bytes."""
     return save({name: tensor.detach().contiguous() for name, tensor in tensors.items()}) if tensors else b""
+
+
+def tensor_digest(tensors: bytes) -> str:
+    """By which a header names its tensors."""
+    return hashlib.sha256(tensors).hexdigest()
 
 
 def _parts(data: bytes, largest: int) -> tuple[bytes, bytes, bytes, bytes]:
@@ -114,7 +123,7 @@ def _signed(speaker: Speaker, plan: bytes, header: bytes) -> bytes:
 
 def _read_json(text: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(text, parse_constant=_no_number)
+        header = _HEADERS.decode(text.decode())
     except (ValueError, RecursionError):
         raise MessageUnreadable("its header is not JSON") from None
     if not isinstance(header, dict):
@@ -124,6 +133,9 @@ def _read_json(text: bytes) -> dict[str, Any]:
 
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not a number")
+
+
+_HEADERS = json.JSONDecoder(parse_constant=_no_number)
 
 
 def _read_tensors(data: bytes) -> dict[str, Tensor]:

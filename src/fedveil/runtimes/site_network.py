@@ -10,30 +10,36 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fedveil.core.declaration_records import read_receipt, same_declaration
 from fedveil.core.errors import FedveilError
 from fedveil.core.printable_text import printable
 from fedveil.core.signing import SigningKey
-from fedveil.core.types import Declaration, Population, Receipt, Taps
+from fedveil.core.types import Population, Taps
 from fedveil.engine.batched import EVALUATION_SLICE, Engine, Evaluation, SiteCounts
 from fedveil.engine.client import Broadcast, Upload
 from fedveil.engine.job import Job
 from fedveil.engine.loop import MakeRuntime, Runtime
 from fedveil.engine.personal_models import Starts
 from fedveil.engine.server_state import ServerState
-from fedveil.mechanisms.noise import grid_width
 from fedveil.mechanisms.right_counts import RightCounts, counts_width, read_counts
-from fedveil.method import Method
+from fedveil.runtimes.expected_answers import checked_receipts, checked_vector, expected_answers
 from fedveil.runtimes.local import one_thread, precomputed
-from fedveil.runtimes.messages import MessageUnreadable, Speaker, read_message, tensor_bytes, write_message
+from fedveil.runtimes.messages import (
+    MessageUnreadable,
+    Speaker,
+    read_message,
+    tensor_bytes,
+    tensor_digest,
+    write_message,
+)
 from fedveil.runtimes.transport import Transport
 
 LONGEST_MARK = 400
@@ -83,9 +89,10 @@ class Correspondence:
         Answers come as they arrive. A site that answers twice is heard once.
         """
         numbers = {self.sites[client].name: client for client in clients}
+        digest = tensor_digest(tensors)
         questions = {
             name: write_message(
-                self.key, Speaker.COORDINATOR, self.plan, {**header, "mark": self.marks.get(name)}, tensors
+                self.key, Speaker.COORDINATOR, self.plan, {**header, "mark": self.marks.get(name)}, tensors, digest
             )
             for name in numbers
         }
@@ -131,17 +138,6 @@ def evaluation_name(plan: bytes, round: int, parameters: Tensor) -> str:
     return digest.hexdigest()
 
 
-def sends_cells(method: Method, declared: Sequence[Declaration], records: Sequence[int]) -> bool:
-    """Whether answers are integers on the grid of their noise, which the server adds exactly; else they are updates.
-
-    `declared` is what the site does; `records` are those of all sites: after one step, sums are added as integers only
-    where all sites declare the same batch.
-    """
-    if method.upload is not None:
-        return any(one.adds_up and one.sum_std > 0 for one in declared)
-    return method.example is not None and method.examples_add_up(records)
-
-
 @dataclass(frozen=True)
 class CountedAtSites:
     """How sites measure a model on records that they hold out; `held_out[i]` is how many those of site `i` are."""
@@ -172,7 +168,6 @@ class NetworkRuntime:
         self._job, self._sites, self._counted = job, correspondence, counted
         self._population: Population = job.sites.population
         self._engine = Engine(job)
-        self._round_declared: tuple[object, dict[int, tuple[Declaration, ...]]] = (None, {})
 
     def train(
         self, broadcast: Broadcast, cohort: Sequence[int], taps: Taps, starts: Starts | None = None
@@ -183,56 +178,22 @@ class NetworkRuntime:
         expected = question_name(self._sites.plan, broadcast.round, broadcast.bound, broadcast.parameters)
         header = {"kind": "train", "round": broadcast.round, "bound": broadcast.bound}
         tensors = tensor_bytes({"parameters": broadcast.parameters})
-        waiting, early = list(cohort), dict[int, Upload]()
+        records, job = self._population.records, self._job
+        sizes = {records[client] for client in cohort}
+        wanted = expected_answers(job.method, self._population, job.layout, broadcast, sizes)
+        waiting, early = deque(cohort), dict[int, Upload]()
         for client, answer, given in self._sites.ask(cohort, header, tensors, broadcast.round):
             try:
                 if answer.get("kind") != "update" or answer.get("question") != expected:
                     raise MessageUnreadable("it answers another question")
-                early[client] = self._upload(broadcast, client, answer, given)
+                early[client] = wanted[records[client]].upload(client, answer, given)
             except MessageUnreadable as error:
                 name = self._sites.sites[client].name
                 self._sites.note(name, broadcast.round, Refusal("not-declared", f"its answer does not count: {error}"))
                 continue
             while waiting and waiting[0] in early:
-                yield early.pop(waiting.pop(0))
+                yield early.pop(waiting.popleft())
         yield from (early[client] for client in waiting if client in early)
-
-    def _upload(self, broadcast: Broadcast, client: int, answer: Mapping[str, Any], given: dict[str, Tensor]) -> Upload:
-        """An answer as the loop takes it, if it is what the plan declares."""
-        size, method = self._job.layout.size, self._job.method
-        own = self._declared(broadcast.round, self._population.records[client], broadcast.bound)
-        receipts = _receipts(answer.get("receipts"), own, broadcast.round, client, size)
-        upload = None if method.upload is None else method.upload.at(broadcast.round, method.rounds, broadcast.bound)
-        cells = None
-        if sends_cells(method, own, self._population.records):
-            cells = _vector(given.pop("cells", None), size, torch.float64)
-            if not bool((cells.round() == cells).all()):
-                raise MessageUnreadable("its update is not on the grid of its noise")
-            worth = 1.0
-            if method.upload is None:  # the noisy sum of one step's gradients
-                rate, records = method.local.rate.at(broadcast.round, method.rounds), self._population.records[client]
-                worth = -rate / method.batch.declared(records)
-            update = (cells * grid_width(own[-1].sum_std) * worth).to(torch.float32)
-        else:
-            update = _vector(given.pop("update", None), size, torch.float32)
-        report = None
-        if upload is not None and upload.reporter is not None:
-            report = _vector(given.pop("report", None), upload.reporter.width, torch.float64)
-        if given:
-            raise MessageUnreadable("it has tensors that nobody asked for")
-        return Upload(client, update, receipts, None, cells, report)
-
-    def _declared(self, round: int, records: int, bound: float | None) -> tuple[Declaration, ...]:
-        """What a site of so many records declares; computed once for all sites of that size."""
-        key = (round, bound)
-        if self._round_declared[0] != key:
-            self._round_declared = (key, {})
-        known = self._round_declared[1]
-        if records not in known:
-            layers, clients = self._job.layout.group_count, self._population.clients
-            declared = self._job.method.declare(round, records, layers, clients, bound)
-            known[records] = tuple(one for one in declared if one.place != "server")
-        return known[records]
 
     def evaluate(self, state: ServerState) -> Evaluation:
         if self._counted is not None:
@@ -251,8 +212,8 @@ class NetworkRuntime:
             try:
                 if answer.get("kind") != "counts" or answer.get("question") != expected:
                     raise MessageUnreadable("it answers another question")
-                _receipts(answer.get("receipts"), [declared], state.round, client, width)
-                cells = _vector(given.get("counts"), width, torch.float64)
+                checked_receipts(answer.get("receipts"), [declared], state.round, client, width)
+                cells = checked_vector(given.get("counts"), width, torch.float64)
             except MessageUnreadable as error:
                 self._sites.note(name, state.round, Refusal("not-declared", f"its counts do not count: {error}"))
                 continue
@@ -269,32 +230,3 @@ def _refusal_in(header: Mapping[str, Any]) -> Refusal | None:
     if not isinstance(kind, str) or not isinstance(text, str):
         raise MessageUnreadable("it refuses without a reason")
     return Refusal(printable(kind[:LONGEST_REASON]), printable(text[:LONGEST_REASON]))
-
-
-def _receipts(
-    tables: object, declared: Sequence[Declaration], round: int, client: int, size: int
-) -> tuple[Receipt, ...]:
-    """The receipts of all that was declared, in that order, with the numbers of this machine."""
-    try:
-        receipts = {each.did.place: each for each in map(read_receipt, tables)}  # type: ignore[call-overload]
-        several = len(tables) != len(receipts)  # type: ignore[arg-type]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise MessageUnreadable("it has no receipts") from None
-    if several or receipts.keys() != {one.place for one in declared}:
-        raise MessageUnreadable("its receipts are not those of the mechanisms that the plan declares")
-    for one in declared:
-        receipt = receipts[one.place]
-        wanted = one.steps * size if one.sum_std > 0 else 0
-        if (receipt.round, receipt.client) != (round, client) or not same_declaration(one, receipt.did):
-            raise MessageUnreadable(f"what it did at '{one.place}' is not what the plan declares")
-        if not receipt.confirmed or receipt.draws < wanted:
-            raise MessageUnreadable(f"it does not confirm its noise at '{one.place}'")
-    return tuple(replace(receipts[one.place], did=one) for one in declared)
-
-
-def _vector(tensor: Tensor | None, size: int, kind: torch.dtype) -> Tensor:
-    if tensor is None or tensor.dtype != kind or tuple(tensor.shape) != (size,):
-        raise MessageUnreadable("a tensor is missing, or not of the shape that the plan declares")
-    if not bool(torch.isfinite(tensor).all()):
-        raise MessageUnreadable("a tensor has values that are not finite")
-    return tensor

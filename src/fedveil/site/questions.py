@@ -15,7 +15,8 @@ from fedveil.core.declaration_records import receipt_record
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Declaration
 from fedveil.engine.client import Broadcast
-from fedveil.runtimes.site_network import evaluation_name, question_name, sends_cells
+from fedveil.runtimes.expected_answers import sends_cells
+from fedveil.runtimes.site_network import evaluation_name, question_name
 from fedveil.site.refusals import RefusalKind, Refused
 from fedveil.site.site_work import PlannedWork, sendable
 
@@ -57,7 +58,7 @@ class TrainingQuestion:
         if self.work.own_model is not None:
             self.work.own_model.keep(self.round, self.broadcast.parameters, upload.update)
         plan = self.work.plan
-        whole = sends_cells(plan.spec.method, self.declared, plan.population.records)
+        whole = sends_cells(self.declared, plan.spec.method.examples_add_up(plan.population.records))
         header, tensors = sendable(upload, cells=whole)
         return {"kind": "update", **header}, tensors
 
