@@ -25,9 +25,8 @@ from fedveil.runs.account import account
 from fedveil.runs.files import RunFiles
 from fedveil.runs.run import run
 from fedveil.runtimes.in_process import InProcess
-from fedveil.runtimes.messages import Speaker, read_message, tensor_bytes, write_message
+from fedveil.runtimes.messages import Speaker, write_message
 from fedveil.runtimes.transport import Answer
-from fedveil.site.policy import SitePolicy
 from fedveil.site.serving import AnswerStep
 
 REHEARSAL = policy(rehearsal=True)
@@ -255,41 +254,6 @@ def test_a_bad_answer_spoils_its_own_part_and_not_the_round(tmp_path: Path, chan
         arrived = [entry.arrived for entry in ledger.rounds()]
     assert arrived == [(0, 1, 2) if change == "replay" else (0, 2), *[(0, 2)] * 3]
     assert {c.problem for c in scene.coordinator.contacts() if c.problem} <= {"unreadable", "not-declared"}
-
-
-ONE_STEP: dict[str, Any] = {"local": {"steps": 1, "rate": 0.5}}
-LYING: dict[str, tuple[dict[str, Any], SitePolicy, str]] = {
-    "steps": ({}, policy(), "update"),
-    "one step": (ONE_STEP, policy(), "cells"),
-    "rows": ({"example": EACH_ROW, "batch": {"kind": "fixed", "size": 10}}, policy(), "update"),
-    "uploads": (CLIENT_NOISE, policy(1e4, 1e4, unit=Unit.CLIENT), "cells"),
-    "reports": ({**CLIENT_NOISE, "upload": FOLLOWING}, policy(1e4, 1e4, unit=Unit.CLIENT), "report"),
-}
-
-
-@pytest.mark.parametrize("how", LYING)
-def test_a_site_that_lies_moves_the_model_no_further_than_an_honest_one_could(tmp_path: Path, how: str) -> None:
-    settings, allowed, which = LYING[how]
-    quorum = {"cohort": {"kind": "everyone", "quorum": 2}, "stop": {"rounds": 2}}
-    scene = make_scene(tmp_path, {**settings, **quorum}, allowed=allowed)
-    south = scene.sites["south"]
-
-    with scene.serving() as transport:
-        honest = dict(transport.answers)
-
-        def lie(question: bytes) -> bytes:
-            plan, key = scene.plan.digest, south.signing_key
-            said = read_message(honest["south"](question), Speaker.SITE, plan, key.public.raw)
-            tensors = {name: 100 * tensor if name == which else tensor for name, tensor in said.tensors.items()}
-            return write_message(key, Speaker.SITE, plan, said.header, tensor_bytes(tensors))
-
-        transport.answers["south"] = lie
-        run_federation(scene.coordinator, transport)
-    with Ledger(scene.coordinator.run.ledger) as ledger:
-        assert [entry.arrived for entry in ledger.rounds()] == [(0, 2), (0, 2)]
-    problems = [contact for contact in scene.coordinator.contacts() if contact.problem]
-    assert {(contact.site, contact.problem) for contact in problems} == {("south", "not-declared")}
-    assert all("of a site that keeps to the plan" in contact.text for contact in problems)
 
 
 # Deaths

@@ -58,7 +58,7 @@ class TrainingQuestion:
         if self.work.own_model is not None:
             self.work.own_model.keep(self.round, self.broadcast.parameters, upload.update)
         plan = self.work.plan
-        whole = sends_cells(self.declared, plan.spec.method.examples_add_up(plan.population.records))
+        whole = sends_cells(plan.spec.method, self.declared, plan.population.records)
         header, tensors = sendable(upload, cells=whole)
         return {"kind": "update", **header}, tensors
 
