@@ -29,12 +29,10 @@ def check_receipts(
 
     `bound` is the value in this round of a bound that follows the norms.
     """
-    declared_for = {
-        records: method.declare(round, records, layout.group_count, population.clients, bound)
-        for records in {population.records[client] for client in cohort}
-    }
     expected = {
-        (client, declared.place): declared for client in cohort for declared in declared_for[population.records[client]]
+        (client, declared.place): declared
+        for client in cohort
+        for declared in method.declare(round, population.records[client], layout.group_count, population.clients, bound)
     }
     counted = Counter((receipt.client, receipt.did.place) for receipt in receipts)
     if counted != Counter(expected.keys()):
