@@ -113,16 +113,6 @@ def test_poisson_batches_are_confirmed_and_batches_of_fixed_size_are_not(records
     )
 
 
-@pytest.mark.parametrize(("sizes", "fine"), [((20, 20), True), ((30, 30), True), ((60, 60), False)])
-def test_the_sizes_of_the_first_two_batches_may_stray_as_far_as_chance_takes_them(
-    sizes: tuple[int, int], fine: bool
-) -> None:
-    """10 records are expected: squares stray further than Gaussians do, and 20 twice was once taken for a fault."""
-    generator, kinds = np.random.default_rng(1), [Sampling("poisson", 60, 10, 60, 2)]
-    drawn = batches(np.array([sizes]), 60, generator)
-    assert NoiseMemory().confirms_batches(*drawn, kinds, owners(0, 1)) is fine
-
-
 @pytest.mark.parametrize("kind", ["poisson", "without-replacement"])
 def test_batches_that_return_in_another_step_or_round_are_not_confirmed(kind: str) -> None:
     generator, kinds = np.random.default_rng(1), [Sampling(kind, 60, 10, 60, 10)] * 4

@@ -40,7 +40,6 @@ class NoiseMemory:
     batch_sums: float = 0.0  # of deviations from the expected batch size, in standard deviations
     batch_squares: float = 0.0
     batch_spread: float = 0.0  # the variance of a sum of squares
-    batch_tail: float = 0.0  # the largest 1/variance of a batch's size: small batches stray further
     batches: int = 0
 
     def returns(self, fingerprint: int, owner: Hashable) -> bool:
@@ -109,19 +108,11 @@ class NoiseMemory:
                 self._count_sizes(counts[k].double(), kinds[k].records, kinds[k].batch / kinds[k].records)
             elif kinds[k].kind == "allocated":
                 self._count_sizes(counts[k].double(), kinds[k].records, 1 / counts.shape[1])
-        return good and self._are_sized()
-
-    def _are_sized(self) -> bool:
-        """Whether the sizes of batches vary as they must.
-
-        Few sizes, and their squares even more, lie further above their means than Gaussians do: hence the second terms,
-        of Bernstein's inequality for sums and of that of Laurent and Massart (2000) for squares.
-        """
-        sums = MEASURED_DEVIATIONS * math.sqrt(self.batches) + 1e-9
-        squares = MEASURED_DEVIATIONS * math.sqrt(self.batch_spread) + 1e-9
-        return -sums <= self.batch_sums <= sums - NO_CHANCE / 3 * math.sqrt(
-            self.batch_tail
-        ) and -squares <= self.batch_squares <= squares - 2 * NO_CHANCE * (1 + self.batch_tail)
+        return (
+            good
+            and abs(self.batch_sums) <= MEASURED_DEVIATIONS * math.sqrt(self.batches) + 1e-9
+            and abs(self.batch_squares) <= MEASURED_DEVIATIONS * math.sqrt(self.batch_spread) + 1e-9
+        )
 
     def _confirms_draws(self, positions: Tensor, kind: Sampling, owner: Hashable) -> bool:
         steps = len(positions)
@@ -141,7 +132,6 @@ class NoiseMemory:
         self.batch_sums += float(deviations.sum())
         self.batch_squares += float((deviations.square() - 1).sum())
         self.batch_spread += len(sizes) * (2 + 1 / variance)  # fourth moment of a binomial, from above
-        self.batch_tail = max(self.batch_tail, 1 / variance)
         self.batches += len(sizes)
 
 
