@@ -43,6 +43,17 @@ class ExampleArrays:
 
 
 @dataclass(frozen=True, eq=False)
+class SplitLabels:
+    """The labels of `SplitArrays`, without the inputs. `tokens` says whether those are whole numbers."""
+
+    train: Integers | Bytes
+    validation: Integers | Bytes
+    test: Integers | Bytes | None = None
+    sites: tuple[SiteRecords, ...] = ()
+    tokens: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class SplitArrays:
     """The records as they were read: for the clients, for measuring, and the official test set if there is one.
 
@@ -53,6 +64,16 @@ class SplitArrays:
     validation: ExampleArrays
     test: ExampleArrays | None = None
     sites: tuple[SiteRecords, ...] = ()
+
+    @property
+    def labels(self) -> SplitLabels:
+        return SplitLabels(
+            train=self.train.labels,
+            validation=self.validation.labels,
+            test=None if self.test is None else self.test.labels,
+            sites=self.sites,
+            tokens=self.train.inputs.dtype == np.int64,
+        )
 
 
 def join_sites(sites: Mapping[str, tuple[ExampleArrays, ExampleArrays]]) -> SplitArrays:
@@ -91,7 +112,8 @@ class NamedSet:
     `carried_by` which package holds its records. `task` is the papers' setting (Fed-CDP, Table I), with the network
     and learning rate we train it with, in the shape of a spec file. `features` and `validation_records` are declared as
     in `Dataset`. `encoding` tells apart how features are made of the files: other constants give other text. `schema`
-    makes the same features of a table's rows, for whoever uses a trained model.
+    makes the same features of a table's rows, for whoever uses a trained model. `load_labels` reads the labels alone,
+    where that is much less work than `load`.
     """
 
     name: str
@@ -109,6 +131,11 @@ class NamedSet:
     more_files: Callable[[], Sequence[SourceFile]] = no_more_files
     carried_by: str = ""
     schema: Schema | None = None
+    load_labels: Callable[[], SplitLabels] | None = None
+
+    def labels(self) -> SplitLabels:
+        """All that dealing the records over clients needs."""
+        return self.load_labels() if self.load_labels else self.load().labels
 
     @property
     def tabular(self) -> bool:

@@ -63,16 +63,16 @@ def known_outline(name: str) -> Outline:
 @lru_cache(maxsize=2)
 def _outline(known: NamedSet, directories: tuple[Path, ...]) -> Outline:
     """Checksums fix what is in a known set, so that it can be remembered."""
-    arrays = known.load()
+    labels = known.labels()
     return Outline(
         name=known.name,
         task=Classification(known.class_names),
         input_shape=known.input_shape,
-        tokens=arrays.train.inputs.dtype == np.int64,
-        train=arrays.train.labels.astype(np.int64),
-        validation=arrays.validation.labels.astype(np.int64),
-        test=None if arrays.test is None else arrays.test.labels.astype(np.int64),
-        sites=arrays.sites,
+        tokens=labels.tokens,
+        train=labels.train.astype(np.int64),
+        validation=labels.validation.astype(np.int64),
+        test=None if labels.test is None else labels.test.astype(np.int64),
+        sites=labels.sites,
         features=known.features,
         validation_records=known.validation_records,
     )

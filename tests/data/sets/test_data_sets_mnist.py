@@ -9,7 +9,7 @@ import pytest
 
 from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset, official_split
-from fedveil.data.sets.mnist import parse_idx
+from fedveil.data.sets.mnist import MNIST, parse_idx
 
 HERE = Path("some/file")
 IDX = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(6))
@@ -33,6 +33,16 @@ def test_mnist_parts_follow_each_other(data_set: Callable[[str], Dataset]) -> No
     assert whole.train.labels.bincount().tolist() == counts
     assert whole.validation.labels[:3].tolist() == [7, 2, 1]
     assert whole.test is None
+
+
+def test_labels_read_alone_are_those_of_the_records(data_set: Callable[[str], Dataset]) -> None:
+    data_set("mnist")  # skips where its files are not
+    alone, whole = MNIST.labels(), MNIST.load().labels
+    assert alone.test is not None
+    assert whole.test is not None
+    for part, same in ((alone.train, whole.train), (alone.validation, whole.validation), (alone.test, whole.test)):
+        assert part.tolist() == same.tolist()
+    assert (alone.sites, alone.tokens) == (whole.sites, whole.tokens) == ((), False)
 
 
 def test_crafted_sizes_whose_product_overflows_to_nothing_are_refused() -> None:
