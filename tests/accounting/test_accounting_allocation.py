@@ -78,7 +78,7 @@ def test_two_steps_have_their_exact_divergence() -> None:
         assert true - 1e-6 <= certified_delta(rounds(2, noise, 1), epsilon) <= true * 1.005 + 1e-6
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.floats(0.8, 10.0), st.integers(2, 60), st.integers(1, 30))
 def test_allocation_costs_less_with_more_steps_and_noise_and_never_more_than_a_known_step(
     noise: float, steps: int, times: int

@@ -276,7 +276,8 @@ def check_goes_on(call: Any, command: list[str]) -> None:
     assert Path("cut/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [1, 3])
 def test_a_killed_run_leaves_no_workers_behind_and_resumes_to_the_same_model(
     kills: int, call: Any, tmp_path: Path
 ) -> None:
@@ -347,12 +348,10 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("room", "done"),
-    [
-        pytest.param(8_000, range(1), id="at once", marks=pytest.mark.slow),
-        pytest.param(24_000, range(1, 60), id="on the way"),
-    ],
+    [pytest.param(8_000, range(1), id="at once"), pytest.param(24_000, range(1, 60), id="on the way")],
 )
 def test_a_full_disk_is_one_line_and_the_run_goes_on_when_there_is_room(
     room: int, done: range, call: Any, tmp_path: Path

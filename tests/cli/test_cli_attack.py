@@ -60,6 +60,7 @@ def test_what_can_not_be_attacked_is_one_line_and_exit_code_2(call: Any) -> None
     assert err == "fedveil: --victims: there are 100 clients, not 101; see data.clients\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_an_attack_with_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fedveil.cli", "attack", "fedavg", "--set", "data.name=cancer", "--view", "client"]
     command += ["--attack", "inverting-gradients", "--iterations", "100000", "--set", "batch.size=8"]

@@ -153,6 +153,7 @@ def factory(input_shape, classes):
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_audit_ends_with_130(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MODEL)
     command = [sys.executable, "-m", "fedveil.cli", "audit", "fed-cdp", "--set", "data.name=cancer", "--workers", "1"]

@@ -137,13 +137,12 @@ def test_failed_runs_are_in_the_table_and_in_the_exit_code(call: Any) -> None:
     assert err.splitlines()[-1].startswith("fedveil: 1 of the runs failed: local.rate=1000000000000.0-seed1: round 0:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
         pytest.param(["compare", "fedavg", "fed-cdp"], id="compare"),
-        pytest.param(
-            ["sweep", "fed-cdp", "--over", "example.sigma=1,2", "--seeds", "1"], id="sweep", marks=pytest.mark.slow
-        ),
+        pytest.param(["sweep", "fed-cdp", "--over", "example.sigma=1,2", "--seeds", "1"], id="sweep"),
     ],
 )
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(call: Any, tmp_path: Path, command: list[str]) -> None:

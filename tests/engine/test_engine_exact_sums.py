@@ -36,7 +36,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Tally]:
     return tallies
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_one_local_step_is_summed_exactly_and_its_noises_are_counted_together(
     tiny: dict[str, Any], blobs: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:

@@ -238,6 +238,7 @@ class Weighed(PersonalModels):
             self.most = max(self.most, sum(size for size in stored.values() if size % self.size == 0))
 
 
+@pytest.mark.slow
 def test_the_models_of_a_thousand_clients_are_never_all_in_memory(tmp_path: Path) -> None:
     (method, job, layout), start = world(1_000, 199, Interpolated(0.5))
     models = Weighed(method.personal, tmp_path)

@@ -257,6 +257,7 @@ def test_a_signature_of_a_site_is_not_moved_to_another_certificate(path: Path, s
         verify_certificate(public)
 
 
+@pytest.mark.slow
 def test_a_site_that_was_never_asked_signs_for_nothing_spent(tmp_path: Path) -> None:
     """South is dead throughout: it is drawn and charged by the coordinator, and its own ledger is empty."""
     cohort = {"kind": "fixed", "size": 3, "quorum": 2}

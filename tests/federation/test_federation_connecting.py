@@ -105,6 +105,7 @@ def test_what_is_no_invitation_is_said(tmp_path: Path, damage: bytes) -> None:
         read_invitation(tmp_path / "invitation.json")
 
 
+@pytest.mark.slow
 def test_killed_processes_end_in_the_bits_of_a_simulation_that_nobody_killed(tmp_path: Path) -> None:
     """A site is killed in mid-run and comes back, then the coordinator with its NVFlare; every round is paid once."""
     rounds = 12

@@ -78,7 +78,7 @@ class Watched:
         NO_NOISE,
         {"seed": 5},
         {"seed": 5, "cohort": {"kind": "fixed", "size": 2}},
-        {"seed": 5, "cohort": {"kind": "poisson", "rate": 0.6}},
+        pytest.param({"seed": 5, "cohort": {"kind": "poisson", "rate": 0.6}}, marks=pytest.mark.slow),
         {"seed": 5, **CLIENT_NOISE},
         {"seed": 5, **CLIENT_NOISE, "upload": FOLLOWING},
         {"seed": 5, "method": "fed-sdp", "example": "none"},

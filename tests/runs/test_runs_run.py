@@ -133,8 +133,7 @@ def test_the_same_seed_gives_the_same_model_for_every_chunk(
     assert len(made[0]) > 2 or method != "prifedsync"
 
 
-DIVISIONS = [("prifedsync", 2, 2)]
-DIVISIONS += [pytest.param(name, *how, marks=pytest.mark.slow) for name in ZOO for how in ((2, None), (3, 2))]
+DIVISIONS = [pytest.param(name, *how, marks=pytest.mark.slow) for name in ZOO for how in ((2, None), (3, 2))]
 
 
 @pytest.mark.parametrize(("method", "workers", "chunk"), DIVISIONS)
@@ -535,7 +534,9 @@ def test_receipts_of_two_places_belong_to_their_clients_also_where_a_tile_is_pad
     assert sorted(found) == sorted(wanted)
 
 
-@pytest.mark.parametrize(("method", "workers"), [("fed-cdp", 1), ("fed-sdp", 2), ("prifedsync", 1)])
+@pytest.mark.parametrize(
+    ("method", "workers"), [("fed-cdp", 1), pytest.param("fed-sdp", 2, marks=pytest.mark.slow), ("prifedsync", 1)]
+)
 def test_a_runtime_of_ones_own_ends_with_the_bits_of_the_local_one(
     method: str, workers: int, tiny: Settings, blobs: Dataset, tmp_path: Path
 ) -> None:

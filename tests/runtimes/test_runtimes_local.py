@@ -98,6 +98,7 @@ def test_updates_are_bit_identical_for_every_number_of_workers(
     assert torch.equal(updates(job, workers, chunk), updates(job, 1, None))
 
 
+@pytest.mark.slow
 def test_neither_updates_nor_evaluation_depend_on_the_workers() -> None:
     torch.manual_seed(0)
     job = make_job(known())
@@ -133,6 +134,7 @@ def test_evaluation_is_that_of_the_plain_network(network: Callable[[], nn.Module
     assert found.loss == pytest.approx(float(expected.detach()), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_observations_come_back_from_workers() -> None:
     torch.manual_seed(0)
     job = make_job(normalised())

@@ -172,6 +172,7 @@ def wait_for_text(path: Path, text: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_site_of_a_foreign_authority_is_refused(
     kits: LoopbackKits, transport: FlareTransport, sites: ChildProcesses, tmp_path: Path
 ) -> None:
@@ -208,6 +209,7 @@ def test_who_is_silent_does_not_come_and_who_was_killed_answers_when_it_is_back(
     assert {name: after[name] for name in ("south", "west")} == {name: before[name] for name in ("south", "west")}
 
 
+@pytest.mark.slow
 def test_sites_come_back_to_a_coordinator_that_was_killed(kits: LoopbackKits, coordinator: Coordinator) -> None:
     killed = coordinator.transport
     os.kill(killed.process_id, signal.SIGKILL)

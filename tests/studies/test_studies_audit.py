@@ -367,7 +367,7 @@ def test_where_nothing_was_promised_there_is_still_a_bound_and_it_says_so(blobs:
     assert "no mechanism adds noise" in table["details"]["reason"]
 
 
-@pytest.mark.parametrize("noise", ["row", "sum"])
+@pytest.mark.parametrize("noise", [pytest.param("row", marks=pytest.mark.slow), "sum"])
 def test_noise_drawn_on_the_sum_leaves_single_gradients_in_the_open(blobs: Dataset, noise: str) -> None:
     settings = RECORD | {"data.clients": 500, "example.noise": noise}
     result = audited(blobs, "fed-cdp", settings, view="on_device")
@@ -377,6 +377,7 @@ def test_noise_drawn_on_the_sum_leaves_single_gradients_in_the_open(blobs: Datas
     assert result.epsilon_lower > 4
 
 
+@pytest.mark.slow
 def test_a_seeded_audit_repeats_itself_on_any_number_of_workers(blobs: Dataset) -> None:
     few = RECORD | {"data.clients": 200}
     first, second = (audited(blobs, "fed-cdp", few, workers=workers).to_dict() for workers in (1, 2))
@@ -402,6 +403,7 @@ def test_bad_input_is_refused_in_one_line(blobs: Dataset, options: dict[str, Any
         audited(blobs, "fed-cdp", RECORD, **options)
 
 
+@pytest.mark.slow
 def test_rows_of_poisson_batches_are_in_the_open(blobs: Dataset) -> None:
     settings = RECORD | {"data.clients": 500, "batch": {"kind": "poisson", "size": 3}}
     found = audited(blobs, "fed-cdp", settings, view="on_device")

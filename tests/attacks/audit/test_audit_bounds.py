@@ -48,7 +48,7 @@ def test_guessing_by_chance_refutes_nothing() -> None:
     assert gaussian_trials(0.0, 1000, generator).epsilon() < 0.2
 
 
-@pytest.mark.parametrize("mean", [0.27, 1.0])
+@pytest.mark.parametrize("mean", [0.27, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_the_bounds_of_an_exact_gaussian_hold_in_at_least_95_of_100_repetitions(mean: float) -> None:
     generator, wrong, times = np.random.default_rng(7), 0, 100
     for _ in range(times):

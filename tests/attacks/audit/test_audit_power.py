@@ -53,7 +53,7 @@ def test_enough_right_answers_are_the_fewest_whose_bound_is_above_what_is_allowe
     assert enough_answers(3, 0.69, 0.01) == 4  # not even all of them
 
 
-@pytest.mark.parametrize(("mean", "canaries"), [(1.0, 400), (0.5, 1000)])
+@pytest.mark.parametrize(("mean", "canaries"), [(1.0, 400), pytest.param(0.5, 1000, marks=pytest.mark.slow)])
 def test_noise_of_the_stated_share_is_noticed_with_the_stated_probability(mean: float, canaries: int) -> None:
     """The whole procedure notices at least as often as the best single test that the statement is about."""
     promise, generator, times = promise_of(mean), np.random.default_rng(3), 100

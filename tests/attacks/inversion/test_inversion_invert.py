@@ -80,6 +80,7 @@ def test_fed_cdp_gives_nothing_away_to_an_informed_attacker_either() -> None:
             assert min(score.rmse for score in scored) > 0.2
 
 
+@pytest.mark.slow
 def test_with_enough_looks_little_noise_is_no_protection() -> None:
     method = replace(small(NOISY_ROWS), batch=FullBatch())
     weak = replace(method, example=replace(method.example, sigma=0.01))
