@@ -155,3 +155,13 @@ def test_a_client_that_holds_one_record_many_times_is_confirmed() -> None:
     assert not draws.indices.any()
     kinds = [method.batch.sampling(20, 38)] * 2
     assert NoiseMemory().confirms_batches(draws.positions, draws.counts, kinds, owners(0, 2))
+
+
+def test_the_newest_noises_are_remembered_and_the_oldest_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedveil.engine.noise_memory.REMEMBERED", 10)
+    memory = NoiseMemory()
+    for mark in range(1000):
+        assert not memory.returns(mark, mark)
+        assert len(memory.fingerprints) <= 10
+    assert all(memory.returns(mark, "another") for mark in range(995, 1000))
+    assert not memory.returns(0, "another")

@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Vectors or rows at a time; floats behind an image; weights of a filter by lanes that a core's nearest cache holds. */
-enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR_WEIGHTS = 3072 };
+/* Vectors or rows at a time; floats behind an image; floats that a core's nearest cache holds beside others. */
+enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR = 6144 };
 
 /* Sizes of a call, as Python gives them. */
 typedef struct {
@@ -27,10 +27,11 @@ typedef struct {
     int32_t planar, brief, relu; /* the inputs are [C, H, W]; kernel rows are short; outputs are cut off at 0 */
 } Shape;
 
-/* How an arranged image is walked through. Pixel p begins at `at[p]`; its kernel rows lie `line` floats apart. A kernel
- * row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is stored, is its tap `order[u]`. */
+/* How an arranged image is walked through, whose pixels are `depth` floats long. Pixel p begins at `at[p]`; its kernel
+ * rows lie `line` floats apart. A kernel row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is
+ * stored, is its tap `order[u]`. */
 typedef struct {
-    int pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *order;
+    int depth, pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *order;
 } Walk;
 
 static char *scratch; /* memory of the call that runs: calls hold the interpreter's lock */
@@ -43,31 +44,24 @@ static void *take(size_t floats) {
 
 static int up(int count, int to) { return (count + to - 1) / to * to; }
 
-static Walk walk_of(const Shape *s, int lanes) {
-    Walk w = {.pixels = s->out_h * s->out_w, .taps = s->channels * s->kernel_h * s->kernel_w};
-    w.rows = s->kernel_h, w.run = s->kernel_w * s->channels, w.line = (s->width + 2 * s->pad_w) * s->channels;
+static Walk walk_of(const Shape *s, int lanes, int depth) {
+    Walk w = {.depth = depth, .pixels = s->out_h * s->out_w, .taps = s->channels * s->kernel_h * s->kernel_w};
+    w.rows = s->kernel_h, w.run = s->kernel_w * depth, w.line = (s->width + 2 * s->pad_w) * depth;
     w.size = up((s->height + 2 * s->pad_h) * w.line + SPARE, MOST_LANES), w.wide = up(s->filters, lanes);
     int all = up(w.run, lanes) / lanes, area = s->kernel_h * s->kernel_w;
     w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
     w.at = take(w.pixels), w.order = take(w.taps);
     for (int p = 0; p < w.pixels; p++)
-        w.at[p] = p / s->out_w * s->stride_h * w.line + p % s->out_w * s->stride_w * s->channels;
+        w.at[p] = p / s->out_w * s->stride_h * w.line + p % s->out_w * s->stride_w * depth;
     for (int u = 0; u < w.taps; u++)
         w.order[u] = u % area * s->channels + u / area;
     return w;
 }
 
-/* One example inside its border, which was zeros at first. */
-static void arrange(const Shape *s, const Walk *w, const float *input, float *image) {
-    int width = s->width * s->channels, plane = s->height * s->width;
-    for (int i = 0; i < s->height; i++) {
-        float *row = image + (i + s->pad_h) * w->line + s->pad_w * s->channels;
-        if (!s->planar)
-            memcpy(row, input + i * width, width * sizeof *row);
-        for (int c = 0; s->planar && c < s->channels; c++)
-            for (int j = 0; j < s->width; j++)
-                row[j * s->channels + c] = input[c * plane + i * s->width + j];
-    }
+/* How long pixels are, where vectors of them are read: a line of the cache costs as much as a part of two. */
+static int depth_of(const Shape *s, int lanes) {
+    int whole = up(s->channels, lanes);
+    return !s->brief && whole * 3 <= s->channels * 4 ? whole : s->channels;
 }
 
 /* A gradient as kernels make it, biases last, to its places among the parameters. Where kernel rows are short it is
@@ -103,12 +97,10 @@ typedef void Kernel(const Shape *s, float *const *buffers);
 #define NAME(name) PASTE(name, _, WIDTH)
 #define INLINE static inline __attribute__((always_inline))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
-#define CASE(count, call) case count: { enum { n = count }; call; break; }
-#define EACH(count, call) /* with a constant n, so that sums stay in registers */                                      \
-    switch (count) { CASE(1, call) CASE(2, call) CASE(3, call) CASE(4, call) CASE(BLOCK, call) }
-
-#define FOUR_OR_ONE(count, call) /* with a constant m */                                                               \
-    if ((count) == 4) { enum { m = 4 }; call; } else { enum { m = 1 }; call; }
+#define MOST(a, b) ((a) > (b) ? (a) : (b))
+#define CASE(name, count, call) case count: { enum { name = count }; call; break; }
+#define EACH(name, count, call) /* with a constant of that name, so that sums stay in registers */                     \
+    switch (count) { CASE(name, 1, call) CASE(name, 2, call) CASE(name, 3, call) CASE(name, 4, call) CASE(name, BLOCK, call) }
 
 #define WIDTH 512
 #define LANES 16
@@ -198,18 +190,37 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "layer_kernels", NULL
 PyMODINIT_FUNC PyInit_layer_kernels(void) {
     PyObject *made = PyModule_Create(&module);
     if (made != NULL)
-        PyModule_AddIntConstant(made, "VERSION", 2); /* as in compiled.py */
+        PyModule_AddIntConstant(made, "VERSION", 3); /* as in compiled.py */
     return made;
 }
 #else
 #define vec PASTE(__m, WIDTH, )
 
-/* What `rows` kernel rows add to TILE pixels by n vectors of filters; pixels past the last one repeat it. */
-INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, int row, int rows, const float *image,
+/* One example inside its border, which was zeros at first, as are the ends of pixels. */
+static void NAME(arrange)(const Shape *s, const Walk *w, const float *input, float *image) {
+    int width = s->width * s->channels, plane = s->height * s->width;
+    for (int i = 0; i < s->height; i++) {
+        float *row = image + (i + s->pad_h) * w->line + s->pad_w * w->depth;
+        if (s->planar)
+            for (int c = 0; c < s->channels; c++)
+                for (int j = 0; j < s->width; j++)
+                    row[j * w->depth + c] = input[c * plane + i * s->width + j];
+        else if (w->depth == s->channels)
+            memcpy(row, input + i * width, width * sizeof *row);
+        else
+            for (int j = 0; j < s->width; j++)
+                for (int c = 0; c < s->channels; c += LANES)
+                    MM(storeu)(row + j * w->depth + c,
+                               NAME(load)(input + i * width + j * s->channels + c, LEAST(s->channels - c, LANES)));
+    }
+}
+
+/* What `rows` kernel rows add to m pixels by n vectors of filters; pixels past the last one repeat it. */
+INLINE void NAME(tile)(const int m, const int n, const Shape *s, const Walk *w, int first, int row, int rows, const float *image,
                        const float *matrix, const float *start, float *out, int left) {
     const float *x[TILE];
     vec sum[TILE][2];
-    for (int p = 0; p < TILE; p++) {
+    for (int p = 0; p < m; p++) {
         int pixel = LEAST(first + p, w->pixels - 1);
         x[p] = image + w->at[pixel] + row * w->line;
         for (int v = 0; v < n; v++)
@@ -221,14 +232,14 @@ INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, in
             vec weights[2];
             for (int v = 0; v < n; v++)
                 weights[v] = MM(loadu)(matrix + v * LANES);
-            for (int p = 0; p < TILE; p++)
+            for (int p = 0; p < m; p++)
                 for (int v = 0; v < n; v++)
                     sum[p][v] = MM(fmadd)(MM(set1)(x[p][r]), weights[v], sum[p][v]);
         }
-        for (int p = 0; p < TILE; p++)
+        for (int p = 0; p < m; p++)
             x[p] += w->line;
     }
-    for (int p = 0; p < TILE; p++)
+    for (int p = 0; p < m; p++)
         for (int v = 0; v < n; v++) /* of zero and what is not a number, max gives its second operand */
             NAME(store)(out + LEAST(first + p, w->pixels - 1) * s->filters + v * LANES,
                         s->relu && row == w->rows ? MM(max)(MM(setzero)(), sum[p][v]) : sum[p][v],
@@ -237,8 +248,9 @@ INLINE void NAME(tile)(const int n, const Shape *s, const Walk *w, int first, in
 
 /* Outputs, as many kernel rows at a time as a core's nearest cache holds the weights of. */
 static void NAME(convolve)(const Shape *s, float *const *b) {
-    Walk w = walk_of(s, LANES);
-    int most = w.run * 2 < NEAR_WEIGHTS / LANES ? NEAR_WEIGHTS / LANES / w.run : 1;
+    Walk w = walk_of(s, LANES, s->channels);
+    int most = MOST(NEAR / (2 * LANES * w.run), 1);
+    int tile = up(w.pixels, TILE) > up(w.pixels, TILE - 1) ? TILE - 1 : TILE; /* pixels at a time, few of them twice */
     const float *input = b[1];
     float *out = b[2], *matrix = take((size_t)w.taps * w.wide), *start = take(w.wide);
     float *image = take(w.size);
@@ -248,15 +260,17 @@ static void NAME(convolve)(const Shape *s, float *const *b) {
         if (s->bias >= 0)
             memcpy(start, own + s->bias, s->filters * sizeof *start);
         for (int slot = 0; slot < s->slots; slot++) {
-            arrange(s, &w, input, image);
+            NAME(arrange)(s, &w, input, image);
             for (int f = 0; f < w.wide; f += 2 * LANES)
-                for (int row = 0, n = w.wide - f > LANES ? 2 : 1; row < w.rows; row += most)
-                    for (int p = 0, rows = LEAST(most, w.rows - row); p < w.pixels; p += TILE) {
-                        const float *part = matrix + (size_t)f * w.taps + row * w.run * n * LANES;
+                for (int row = 0, wide = w.wide - f > LANES; row < w.rows; row += most)
+                    for (int p = 0, rows = LEAST(most, w.rows - row); p < w.pixels; p += tile) {
+                        const float *part = matrix + (size_t)f * w.taps + row * w.run * (wide + 1) * LANES;
                         int left = s->filters - f;
-                        switch (n) {
-                            CASE(1, NAME(tile)(n, s, &w, p, row, rows, image, part, start + f, out + f, left))
-                            CASE(2, NAME(tile)(n, s, &w, p, row, rows, image, part, start + f, out + f, left))
+                        switch (2 * wide + (tile == TILE)) {
+                            CASE(n, 0, NAME(tile)(TILE - 1, n + 1, s, &w, p, row, rows, image, part, start + f, out + f, left))
+                            CASE(n, 1, NAME(tile)(TILE, n, s, &w, p, row, rows, image, part, start + f, out + f, left))
+                            CASE(n, 2, NAME(tile)(TILE - 1, n, s, &w, p, row, rows, image, part, start + f, out + f, left))
+                            CASE(n, 3, NAME(tile)(TILE, n - 1, s, &w, p, row, rows, image, part, start + f, out + f, left))
                         }
                     }
             input += s->channels * s->height * s->width, out += w.pixels * s->filters;
@@ -270,162 +284,189 @@ INLINE vec NAME(live)(const Shape *s, const float *delta, const float *output, i
     return s->relu ? NAME(keep)(values, NAME(load)(output, n)) : values;
 }
 
-/* Adds what n vectors of one kernel row give to the derivative by the image: pixel by pixel, each with the filters whose
- * derivative is not zero. Down the columns, so that no pixel waits for what its neighbour has just stored. */
-INLINE void NAME(scatter)(const int n, const Shape *s, const Walk *w, const int *count, const int *which,
+/* Adds what n vectors of m kernel rows give to the derivative by the image: pixel by pixel, each with the filters whose
+ * derivative is not zero. Down the columns, where what a pixel waits for was not stored in the moment before. */
+INLINE void NAME(scatter)(const int m, const int n, const Shape *s, const Walk *w, const int *count, const int *which,
                           const float *value, const float *matrix, float *image) {
+    const ptrdiff_t line = w->line;
     for (int j = 0; j < s->out_w; j++)
         for (int p = j; p < w->pixels; p += s->out_w) {
-            vec sum[n];
-            for (int v = 0; v < n; v++)
-                sum[v] = MM(loadu)(image + w->at[p] + v * LANES);
+            vec sum[BLOCK * SHARE];
+            float *to = image + w->at[p];
+#pragma GCC unroll 25
+            for (int t = 0; t < m * n; t++)
+                sum[t] = MM(loadu)(to + t / n * line + t % n * LANES);
             for (int e = p * s->filters; e < p * s->filters + count[p]; e++)
-                for (int v = 0; v < n; v++)
-                    sum[v] = MM(fmadd)(MM(set1)(value[e]), MM(loadu)(matrix + (which[e] * n + v) * LANES), sum[v]);
-            for (int v = 0; v < n; v++)
-                MM(storeu)(image + w->at[p] + v * LANES, sum[v]);
+#pragma GCC unroll 25
+                for (int t = 0; t < m * n; t++)
+                    sum[t] = MM(fmadd)(MM(set1)(value[e]), MM(loadu)(matrix + which[e] + t * LANES), sum[t]);
+#pragma GCC unroll 25
+            for (int t = 0; t < m * n; t++)
+                MM(storeu)(to + t / n * line + t % n * LANES, sum[t]);
         }
 }
 
 /* The derivative by the inputs, from that by the outputs. */
 static void NAME(reverse)(const Shape *s, float *const *b) {
-    Walk w = walk_of(s, LANES);
-    int *count = take(w.pixels), *which = take((size_t)w.pixels * s->filters), piece = s->filters * w.span;
-    float *value = take((size_t)w.pixels * s->filters), *matrix = take((size_t)w.rows * w.blocks * piece);
+    Walk w = walk_of(s, LANES, depth_of(s, LANES));
+    int most = LEAST(MOST(NEAR / (s->filters * w.span), 1), LEAST(SHARE, w.rows)); /* rows whose weights are near */
+    int own = most * w.span, piece = s->filters * own, parts = (w.rows + most - 1) / most, area = s->kernel_h * s->kernel_w;
+    int *count = take(w.pixels), *which = take((size_t)w.pixels * s->filters);
+    float *value = take((size_t)w.pixels * s->filters), *matrix = take((size_t)parts * w.blocks * piece);
     float *image = take(w.size), *result = b[3];
     const float *output = b[1], *delta = b[2];
     for (int u = 0; u < w.taps; u++) {
-        int row = w.order[u] / w.run, r = w.order[u] % w.run;
-        w.order[u] = (row * w.blocks + r / w.span) * piece + r % w.span;
+        int row = u % area / s->kernel_w, r = u % area % s->kernel_w * w.depth + u / area;
+        w.order[u] = (row / most * w.blocks + r / w.span) * piece + row % most * w.span + r % w.span;
     }
     for (int client = 0; client < s->clients; client++) {
         const float *weights = b[0] + (ptrdiff_t)client * s->size + s->weight;
         for (int o = 0; o < s->filters; o++)
             for (int u = 0; u < w.taps; u++)
-                matrix[w.order[u] + o * w.span] = weights[o * w.taps + u];
+                matrix[w.order[u] + o * own] = weights[o * w.taps + u];
         for (int slot = 0; slot < s->slots; slot++) {
-            for (int p = 0; p < w.pixels; p++, delta += s->filters, output += s->filters) {
-                int next = p * s->filters;
-                for (int f = 0; f < s->filters; f += LANES) {
-                    vec part = NAME(live)(s, delta + f, output + f, LEAST(s->filters - f, LANES));
-                    for (unsigned bits = NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1)
-                        which[next] = f + __builtin_ctz(bits), value[next] = delta[which[next]], next++;
+            for (int p = 0, next; p < w.pixels; p++, delta += s->filters, output += s->filters) {
+                next = p * s->filters;
+                for (int f = 0, left; f < s->filters; f += LANES) {
+                    float parts[LANES];
+                    left = LEAST(s->filters - f, LANES);
+                    MM(storeu)(parts, NAME(live)(s, delta + f, output + f, left));
+                    for (int o = 0; o < left; o++) /* without a branch, which nobody could predict */
+                        which[next] = (f + o) * own, value[next] = parts[o], next += parts[o] != 0;
                 }
                 count[p] = next - p * s->filters;
             }
             memset(image, 0, w.size * sizeof *image);
-            for (int part = 0; part < w.rows * w.blocks; part++) {
+            for (int part = 0; part < parts * w.blocks; part++) {
                 const float *from = matrix + (size_t)part * piece;
-                float *to = image + part / w.blocks * w.line + part % w.blocks * w.span;
-                EACH(w.vectors, NAME(scatter)(n, s, &w, count, which, value, from, to))
+                int row = part / w.blocks * most;
+                float *to = image + row * w.line + part % w.blocks * w.span;
+                EACH(m, LEAST(most, w.rows - row),
+                     EACH(n, w.vectors, NAME(scatter)(LEAST(m, SHARE), n, s, &w, count, which, value, from, to)))
             }
-            for (int i = 0; i < s->height; i++, result += s->width * s->channels)
-                memcpy(result, image + (i + s->pad_h) * w.line + s->pad_w * s->channels, s->width * s->channels * 4);
+            for (int pixel = 0; pixel < s->height * s->width; pixel++, result += s->channels) {
+                const float *from = image + (pixel / s->width + s->pad_h) * w.line + (pixel % s->width + s->pad_w) * w.depth;
+                for (int c = 0; c < s->channels; c += LANES)
+                    NAME(store)(result + c, NAME(load)(from + c, LEAST(s->channels - c, LANES)), LEAST(s->channels - c, LANES));
+            }
         }
     }
 }
 
-/* n vectors of one kernel row of a filter's gradient: the sum over the pixels in its list. */
-INLINE void NAME(gather)(const int n, const int *place, const float *delta, int many, const float *image, float *to) {
-    vec even[n], odd[n];
-    for (int v = 0; v < n; v++)
-        even[v] = odd[v] = MM(setzero)();
-    for (int e = 0; e + 1 < many; e += 2)
-        for (int v = 0; v < n; v++) {
-            even[v] = MM(fmadd)(MM(set1)(delta[e]), MM(loadu)(image + place[e] + v * LANES), even[v]);
-            odd[v] = MM(fmadd)(MM(set1)(delta[e + 1]), MM(loadu)(image + place[e + 1] + v * LANES), odd[v]);
-        }
-    for (int v = 0; v < n; v++) {
-        if (many % 2)
-            even[v] = MM(fmadd)(MM(set1)(delta[many - 1]), MM(loadu)(image + place[many - 1] + v * LANES), even[v]);
-        MM(storeu)(to + v * LANES, MM(add)(even[v], odd[v]));
+/* n vectors of m kernel rows of a filter's gradient: the sum over the pixels in its list. Of vector v of a row, `many[v]`
+ * numbers go to `to[v]`. */
+INLINE void NAME(gather)(const int m, const int n, const Walk *w, const int *place, const float *delta, int pixels,
+                         const float *image, const int *to, const int *many, int row, float *grid) {
+    const float *line[m]; /* so that addresses need no arithmetic of their own */
+    vec sum[BLOCK * SHARE];
+#pragma GCC unroll 25
+    for (int t = 0; t < m * n; t++)
+        sum[t] = MM(setzero)(), line[t / n] = image + t / n * w->line;
+    for (int e = 0; e < pixels; e++) {
+        ptrdiff_t at = place[e];
+#pragma GCC unroll 25
+        for (int t = 0; t < m * n; t++)
+            sum[t] = MM(fmadd)(MM(set1)(delta[e]), MM(loadu)(line[t / n] + at + t % n * LANES), sum[t]);
     }
+#pragma GCC unroll 25
+    for (int t = 0; t < m * n; t++)
+        NAME(store)(grid + t / n * row + to[t % n], sum[t], many[t % n]);
 }
 
-/* The gradients of up to LANES filters by n taps of each of `rows` kernel rows, of which `left_rows` are there. At every
- * pixel all of them meet, zeros too: where rows are short that is faster than lists. */
-INLINE void NAME(spread)(const int rows, const int n, const Shape *s, const Walk *w, const int *at, int pixels,
-                         const float *image, const float *delta, const float *output, float *grid, int left_rows,
-                         int left_taps, int left) {
-    vec sum[5 * SHARE];
-    int line[rows];
+/* The gradients of up to LANES filters by n taps of each of m kernel rows, of which `taps` are there. At every pixel all of
+ * them meet, zeros too: where rows are short that is faster than lists. */
+INLINE void NAME(spread)(const int m, const int n, const Shape *s, const Walk *w, const int *at, int pixels,
+                         const float *image, const float *delta, const float *output, float *grid, int taps, int left) {
+    const ptrdiff_t line = w->line;
+    vec sum[BLOCK * SHARE];
 #pragma GCC unroll 25 /* else so many sums would live in memory */
-    for (int t = 0; t < rows * n; t++)
+    for (int t = 0; t < m * n; t++)
         sum[t] = MM(setzero)();
-    for (int row = 0; row < rows; row++)
-        line[row] = LEAST(row, left_rows - 1) * w->line;
     for (int p = 0; p < pixels; p++, delta += s->filters, output += s->filters) {
         vec part = NAME(live)(s, delta, output, left);
         const float *x = image + at[p];
 #pragma GCC unroll 25
-        for (int t = 0; t < rows * n; t++)
-            sum[t] = MM(fmadd)(MM(set1)(x[line[t / n] + t % n]), part, sum[t]);
+        for (int t = 0; t < m * n; t++)
+            sum[t] = MM(fmadd)(MM(set1)(x[t / n * line + t % n]), part, sum[t]);
     }
 #pragma GCC unroll 25
-    for (int t = 0; t < rows * n; t++)
-        if (t / n < left_rows && t % n < left_taps)
+    for (int t = 0; t < m * n; t++)
+        if (t % n < taps)
             NAME(store)(grid + (t / n * w->run + t % n) * s->filters, sum[t], left);
 }
 
 /* Gradients by weights and biases: of each example, with its norm, or without norms the sums over a client's examples, in
  * their places among the parameters. */
 static void NAME(gradients)(const Shape *s, float *const *b) {
-    Walk w = walk_of(s, LANES);
+    Walk w = walk_of(s, LANES, depth_of(s, LANES));
     int single = b[3] != NULL, together = single ? 1 : s->slots, pixels = together * w.pixels;
-    int *many = take(s->filters), *place = take((size_t)pixels * s->filters), *at = take(pixels);
+    int *end = take(s->filters), *place = take((size_t)pixels * s->filters), *at = take(pixels);
     int inputs = s->channels * s->height * s->width, length = s->filters * (w.taps + (s->bias >= 0));
     float *value = take((size_t)pixels * w.wide), *images = take((size_t)together * w.size);
-    float *biases = take(s->filters), *grid = take((size_t)s->filters * (w.taps + 1) + SPARE);
+    float *biases = take(s->filters), *own = take(length);
     const float *input = b[0];
+    int row_taps = s->kernel_w * s->channels, most = LEAST(SHARE, w.rows), vectors = w.blocks * w.vectors;
+    int *to = take(vectors), *valid = take(vectors);
+    for (int v = 0, from = 0; from < w.run; v++, from += LANES) { /* where vectors of a kernel row go, without ends */
+        to[v] = from / w.depth * s->channels + from % w.depth;
+        valid[v] = LEAST(w.depth > s->channels ? s->channels - from % w.depth : w.run - from, LANES);
+    }
     for (int p = 0; p < pixels; p++)
         at[p] = w.at[p % w.pixels] + p / w.pixels * w.size;
     for (int group = 0; group < s->clients * s->slots / together; group++) {
         const float *output = b[1] + (ptrdiff_t)group * pixels * s->filters, *delta = b[2] + (output - b[1]);
         vec nothing = MM(setzero)(); /* 0·x: where an input is no finite number, no gradient is, even if delta is 0 */
         for (int member = 0; member < together; member++, input += inputs) {
-            arrange(s, &w, input, images + (size_t)member * w.size);
+            NAME(arrange)(s, &w, input, images + (size_t)member * w.size);
             for (int i = 0; i < inputs; i += LANES)
                 nothing = MM(fmadd)(MM(setzero)(), NAME(load)(input + i, LEAST(inputs - i, LANES)), nothing);
         }
-        memset(many, 0, s->filters * sizeof *many); /* of each filter: the pixels whose derivative is not zero */
+        float *grid = single ? b[4] + (ptrdiff_t)group * length : own, parts[LANES];
+        for (int o = 0; o < s->filters; o++)
+            end[o] = o * pixels; /* of a filter's list of the pixels whose derivative is not zero */
         for (int f = 0; f < s->filters; f += LANES) {
             int left = LEAST(s->filters - f, LANES);
             vec bias = MM(setzero)();
             for (int p = 0; p < pixels; p++) {
                 vec part = NAME(live)(s, delta + p * s->filters + f, output + p * s->filters + f, left);
                 bias = MM(add)(bias, part);
-                for (unsigned bits = s->brief ? 0 : NAME(is)(part, _CMP_NEQ_UQ); bits; bits &= bits - 1) {
-                    int o = f + __builtin_ctz(bits), next = o * pixels + many[o]++;
-                    place[next] = at[p], value[next] = delta[p * s->filters + o];
+                MM(storeu)(parts, part);
+                for (int o = s->brief ? left : 0; o < left; o++) {
+                    int next = end[f + o];
+                    place[next] = at[p], value[next] = parts[o], end[f + o] += parts[o] != 0;
                 }
             }
             NAME(store)(biases + f, bias, left);
-            for (int row = 0, rows = w.run > 5 ? 1 : SHARE; s->brief && row < w.rows; row += rows)
-                for (int t = 0, n; t < w.run; t += n) {
+            for (int row = 0, rows = w.run > BLOCK ? 1 : most; s->brief && row < w.rows; row += rows)
+                for (int t = 0, some; t < w.run; t += some * SHARE) {
                     const float *x = images + row * w.line + t, *d = delta + f, *out = output + f;
-                    float *to = grid + (row * w.run + t) * s->filters + f;
-                    int some = (LEAST(w.run - t, 5 * SHARE) + SHARE - 1) / SHARE;
-                    if (rows == 1)
-                        EACH(some, NAME(spread)(1, n * SHARE, s, &w, at, pixels, x, d, out, to, 1, w.run - t, left))
+                    float *first = grid + (row * w.run + t) * s->filters + f;
+                    some = (LEAST(w.run - t, BLOCK * SHARE) + SHARE - 1) / SHARE;
+                    if (w.run > BLOCK)
+                        EACH(n, some, NAME(spread)(1, n * SHARE, s, &w, at, pixels, x, d, out, first, w.run - t, left))
                     else
-                        EACH(w.run, NAME(spread)(SHARE, n, s, &w, at, pixels, x, d, out, to, w.rows - row, n, left))
-                    n = rows == 1 ? some * SHARE : w.run;
+                        EACH(n, w.run, EACH(m, LEAST(rows, w.rows - row), NAME(spread)(LEAST(m, SHARE), n, s, &w, at, pixels,
+                                                                                     x, d, out, first, n, left)))
                 }
         }
         for (int o = 0; !s->brief && o < s->filters; o++)
-            for (int part = 0; part < w.rows * w.blocks; part++) {
-                const float *from = images + part / w.blocks * w.line + part % w.blocks * w.span;
-                float *to = grid + o * w.taps + part / w.blocks * w.run + part % w.blocks * w.span;
-                EACH(w.vectors, NAME(gather)(n, place + o * pixels, value + o * pixels, many[o], from, to))
-            }
-        memcpy(grid + s->filters * w.taps, biases, s->filters * sizeof *biases); /* what is behind the last row goes */
+            for (int row = 0; row < w.rows; row += most)
+                for (int v = 0; v < vectors; v += w.vectors) {
+                    const float *from = images + row * w.line + v * LANES;
+                    float *first = grid + o * w.taps + row * row_taps;
+                    int begin = o * pixels, some = end[o] - begin;
+                    EACH(m, LEAST(most, w.rows - row),
+                         EACH(n, w.vectors, NAME(gather)(LEAST(m, SHARE), n, &w, place + begin, value + begin, some, from,
+                                                         to + v, valid + v, row_taps, first)))
+                }
+        if (s->bias >= 0)
+            memcpy(grid + s->filters * w.taps, biases, s->filters * sizeof *biases);
         grid[0] += NAME(total)(nothing);
         double squares = 0; /* of 1,024 numbers at a time in single precision */
         for (int from = 0; single && from < length; from += 1024) {
             vec square = MM(setzero)();
             for (int i = from; i < LEAST(from + 1024, length); i += LANES) {
                 vec part = NAME(load)(grid + i, LEAST(length - i, LANES));
-                NAME(store)(b[4] + (ptrdiff_t)group * length + i, part, LEAST(length - i, LANES));
                 square = MM(fmadd)(part, part, square);
             }
             squares += NAME(total)(square);
@@ -439,7 +480,7 @@ static void NAME(gradients)(const Shape *s, float *const *b) {
 
 /* The sum of each client's gradients times their factors, in its places among the parameters. */
 static void NAME(collect)(const Shape *s, float *const *b) {
-    Walk w = walk_of(s, LANES);
+    Walk w = walk_of(s, LANES, s->channels);
     int length = s->filters * (w.taps + (s->bias >= 0));
     float *grid = take((size_t)length + SPARE);
     for (int client = 0; client < s->clients; client++) {
@@ -487,7 +528,7 @@ static void NAME(dense)(const Shape *s, float *const *b) {
         for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o += 2)
             for (int e = client * s->slots; e < end; e += BLOCK) {
                 const float *own = b[0] + (ptrdiff_t)client * s->size, *inputs = b[1] + (ptrdiff_t)e * s->channels;
-                EACH(LEAST(end - e, BLOCK), NAME(outputs)(n, s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o))
+                EACH(n, LEAST(end - e, BLOCK), NAME(outputs)(n, s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o))
             }
 }
 
@@ -513,36 +554,33 @@ INLINE void NAME(combine)(const int n, const int m, int size, const float *rows,
     }
 }
 
-/* The derivative by the inputs of a dense layer: four rows of its weights at a time. */
+/* `outs` rows of `size` numbers: sums of `count` rows times their coefficients, which lie `by_out` and `by_row` apart. */
+static void NAME(products)(int outs, int count, int size, const float *rows, const float *coefficients, int by_out,
+                           int by_row, float *out) {
+    for (int r = 0; r < count; r += BLOCK)
+        for (int o = 0; o < outs; o += BLOCK) {
+            const float *some = rows + (ptrdiff_t)r * size, *first = coefficients + o * by_out + r * by_row;
+            float *to = out + (ptrdiff_t)o * size;
+            EACH(m, LEAST(count - r, BLOCK), EACH(n, LEAST(outs - o, BLOCK),
+                                                  NAME(combine)(n, m, size, some, first, by_out, by_row, r > 0, to)))
+        }
+}
+
+/* The derivative by the inputs of a dense layer. */
 static void NAME(dense_back)(const Shape *s, float *const *b) {
     for (int client = 0; client < s->clients; client++)
-        for (int o = 0, rows, end = (client + 1) * s->slots, size = s->channels; o < s->filters; o += rows) {
-            const float *from = b[0] + (ptrdiff_t)client * s->size + s->weight + (ptrdiff_t)o * size;
-            rows = s->filters - o < 4 ? 1 : 4;
-            for (int e = client * s->slots; e < end; e += BLOCK) {
-                const float *delta = b[1] + (ptrdiff_t)e * s->filters + o;
-                float *to = b[2] + (ptrdiff_t)e * size;
-                FOUR_OR_ONE(rows, EACH(LEAST(end - e, BLOCK),
-                                       NAME(combine)(n, m, size, from, delta, s->filters, 1, o > 0, to)))
-            }
-        }
+        NAME(products)(s->slots, s->filters, s->channels, b[0] + (ptrdiff_t)client * s->size + s->weight,
+                       b[1] + (ptrdiff_t)client * s->slots * s->filters, s->filters, 1,
+                       b[2] + (ptrdiff_t)client * s->slots * s->channels);
 }
 
 /* The sums of clients' gradients by the weights and biases of a dense layer: products of its deltas and its inputs. */
 static void NAME(outer)(const Shape *s, float *const *b) {
     for (int client = 0; client < s->clients; client++) {
-        const float *inputs = b[0] + (ptrdiff_t)client * s->slots * s->channels;
         const float *deltas = b[1] + (ptrdiff_t)client * s->slots * s->filters;
         float *total = b[2] + (ptrdiff_t)client * s->size;
-        for (int o = 0, rows, size = s->channels; o < s->filters; o += rows) {
-            rows = s->filters - o < 4 ? 1 : 4;
-            for (int e = 0; e < s->slots; e += BLOCK) {
-                const float *from = inputs + (ptrdiff_t)e * size, *delta = deltas + e * s->filters + o;
-                float *to = total + s->weight + (ptrdiff_t)o * size;
-                FOUR_OR_ONE(rows, EACH(LEAST(s->slots - e, BLOCK),
-                                       NAME(combine)(m, n, size, from, delta, 1, s->filters, e > 0, to)))
-            }
-        }
+        NAME(products)(s->filters, s->slots, s->channels, b[0] + (ptrdiff_t)client * s->slots * s->channels, deltas, 1,
+                       s->filters, total + s->weight);
         for (int i = 0; s->bias >= 0 && i < s->slots * s->filters; i++)
             total[s->bias + i % s->filters] = deltas[i] + (i < s->filters ? 0 : total[s->bias + i % s->filters]);
     }

@@ -28,8 +28,8 @@ else:
 MOST_TAPS = 1 << 16
 """Weights of one filter, at most."""
 
-SPARE = 128
-"""Floats behind an image, as in the C file."""
+SPARE, MOST_ROWS = 128, 5
+"""Floats behind an image, and kernel rows at a time, as in the C file."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,9 @@ class ConvolutionShape:
     def _room(self) -> NDArray[np.float32]:
         """Memory for whatever a kernel keeps while it runs, at most."""
         pixels, lines = self.out_height * self.out_width, self.height + 2 * self.padding_height
-        wide, line = _up(self.filters), (self.width + 2 * self.padding_width) * self.channels
-        images = lines * line + 2 * SPARE
-        matrix = (wide + 1) * (self.taps + self.kernel_height * SPARE)
+        wide, depth = _up(self.filters), min(_up(self.channels), self.channels * 4 // 3 + 1)
+        images = lines * (self.width + 2 * self.padding_width) * depth + 2 * SPARE
+        matrix = (wide + 1) * (self.kernel_height + MOST_ROWS) * (self.kernel_width * depth + SPARE)
         rest = 4 * (pixels + self.taps + wide) + 1024
         return np.empty(self.slots * (images + pixels * (1 + 2 * wide)) + matrix + rest, np.float32)
 

@@ -5,6 +5,7 @@ Its one argument is the file descriptor of the job's large arrays.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
@@ -28,6 +29,7 @@ def serve(requests: BinaryIO, replies: BinaryIO, records: int) -> None:
             if engine is None:
                 engine = Engine(load_shared(requests, records))
                 os.close(records)  # the mapping stays
+                gc.freeze()  # modules and the job live as long as the process: nobody need look at them again
                 reply = engine.plan
             else:
                 name, *arguments = pickle.load(requests)
