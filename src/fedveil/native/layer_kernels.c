@@ -51,10 +51,12 @@ static Walk walk_of(const Shape *s, int lanes, int depth) {
     int all = up(w.run, lanes) / lanes, area = s->kernel_h * s->kernel_w;
     w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
     w.at = take(w.pixels), w.order = take(w.taps);
-    for (int p = 0; p < w.pixels; p++)
-        w.at[p] = p / s->out_w * s->stride_h * w.line + p % s->out_w * s->stride_w * depth;
-    for (int u = 0; u < w.taps; u++)
-        w.order[u] = u % area * s->channels + u / area;
+    for (int i = 0, p = 0; i < s->out_h; i++)
+        for (int j = 0; j < s->out_w; j++)
+            w.at[p++] = i * s->stride_h * w.line + j * s->stride_w * depth;
+    for (int c = 0, u = 0; c < s->channels; c++)
+        for (int place = 0; place < area; place++)
+            w.order[u++] = place * s->channels + c;
     return w;
 }
 
