@@ -66,5 +66,5 @@ def test_noise_that_rounding_would_drown_is_refused_before_anything_is_promised_
     tiny: dict[str, Any], blobs: Dataset, tmp_path: Path
 ) -> None:
     with pytest.raises(FedveilError, match="rounding would take more than half of the clip"):
-        run("fed-cdp", tiny | {"example.sigma": 1e6, "model.options.hidden": [64]}, out=tmp_path / "run", dataset=blobs)
+        run("fed-cdp", tiny | {"example.sigma": 9e5, "model.options.hidden": [64]}, out=tmp_path / "run", dataset=blobs)
     assert not (tmp_path / "run").exists()
