@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,11 @@ SLOW = {"leakage"}
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in EXAMPLES if name != "hospitals"],
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW))
+        for name in EXAMPLES
+        if name not in ("hospitals", "schools")
+    ],
 )
 def test_every_example_runs_and_says_how_it_went(name: str, tmp_path: Path) -> None:
     run_example(name, tmp_path)
@@ -40,6 +45,16 @@ def test_the_hospitals_run_and_keep_the_epsilon_they_sign(tmp_path: Path) -> Non
     epsilons = [float(line.split("ε = ")[1].split()[0]) for line in printed.splitlines() if "ε = " in line]
     assert len(epsilons) == 2
     assert all(0.9 < epsilon <= 1.0 for epsilon in epsilons)
+
+
+def test_schools_keep_their_names_sizes_and_own_figures(tmp_path: Path) -> None:
+    printed = run_example("schools", tmp_path)
+    assert "160 schools: accuracy 0." in printed
+    assert "would be chance alone" in printed
+    (run,) = (tmp_path / "runs").iterdir()
+    sites = json.loads((run / "result.json").read_text())["scores"]["sites"]
+    assert len({one["site"] for one in sites}) == 160
+    assert len({one["records"] for one in sites}) > 3
 
 
 def test_bringing_ones_own_records_and_network_takes_under_forty_lines() -> None:

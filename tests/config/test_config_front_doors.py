@@ -254,6 +254,24 @@ def test_a_cohort_size_that_is_stated_makes_a_cohort_of_that_size() -> None:
     assert resolve_for("private-clients", door, own_records()).method.cohort == PoissonCohort(0.5)
 
 
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("value", [-1, 0, "x", [3], math.nan, math.inf, True])
+@pytest.mark.parametrize("key", ["stop.rounds", "cohort.size", "cohort.rate"])
+def test_a_number_that_can_not_be_is_refused_by_its_key_and_not_reckoned_with(door: str, key: str, value: Any) -> None:
+    assert choices_for(door, TABLE, {key.partition(".")[0]: {key.partition(".")[2]: value}})
+    fits = (door, key) not in {("private-records", "cohort.rate"), ("private-clients", "cohort.size")}
+    if fits:
+        with pytest.raises(FedveilError, match=f"^{key}: "):
+            resolve_for(door, {**FOUR, key: value}, own_records())
+
+
+def test_a_clip_that_is_raised_by_rounding_alone_still_cuts() -> None:
+    facts = replace(TABLE, records=(90, 300, 600, 975, 1500))
+    clip = next(choice for choice in choices_for("private-records", facts, {}) if choice.key == "example.clip.bound")
+    assert LEAST_CLIP < clip.value < 1.1 * LEAST_CLIP
+    assert clip.reason == "a smaller clip would cut what is learned from"
+
+
 def test_without_an_epsilon_the_doors_still_choose() -> None:
     overrides = {**FOUR, "privacy.calibrate": False, "privacy.epsilon": "none"}
     spec = resolve_for("private-records", {**overrides, "example.sigma": 2.0}, own_records())

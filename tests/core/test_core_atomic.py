@@ -66,6 +66,17 @@ def test_writing_into_a_missing_directory_is_one_line(tmp_path: Path) -> None:
     assert str(caught.value) == f"{tmp_path}/nowhere/file: there is no directory {tmp_path}/nowhere"
 
 
+def test_a_place_that_can_not_be_written_is_named_as_it_was_given(tmp_path: Path) -> None:
+    with pytest.raises(FedveilError) as caught:
+        write_whole(tmp_path, b"")
+    assert str(caught.value) == f"{tmp_path}: is a directory, not a file"
+    too_long = tmp_path / ("x" * 250)  # the name of the file that is filled first is longer
+    with pytest.raises(FedveilError) as caught:
+        write_whole(too_long, b"")
+    assert str(caught.value) == f"{too_long}: File name too long"
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_errors_of_the_disk_name_the_file_or_else_the_place(tmp_path: Path) -> None:
     with pytest.raises(FedveilError, match=r"^/there: Permission denied$"), disk_errors(Path("/here")):
         raise PermissionError(13, "Permission denied", "/there")

@@ -123,6 +123,7 @@ def test_labels_of_any_kind_are_classes_with_names() -> None:
     ("labels", "problem"),
     [
         ([1, 2, 1, 2], r"site 'south': labels begin at 1, not at 0; subtract 1, or name the classes: classes=\[1, 2\]"),
+        ([-1, 1, -1, 1], r"labels begin at -1, not at 0; add 1, or name the classes: classes=\[-1, 1\]"),
         ([0, 1, 3, 0], r"labels go up to 3, and no record has label 2; name the classes: classes=range\(4\)"),
         ([0, 1, "yes", 0], "labels of mixed types, 1 .int. and 'yes' .str.; name all classes"),
         ([0.0, 1.0, 0.5, 0.0], r"label 0.0 is a number with a point; give task=Regression\(low, high\)"),

@@ -34,17 +34,25 @@ def test_more_rows_coordinates_or_noise_never_take_less(rows: int, size: int, mu
 def test_the_table_of_the_page_is_what_the_code_computes() -> None:
     power = {"10⁴": 10**4, "10⁶": 10**6, "10⁸": 10**8}
     lines = [line.split("|")[1:5] for line in PAGE.read_text().splitlines() if line.startswith("| 10")]
-    assert len(lines) == 6
+    assert len(lines) == 7
     for size, rows, multiplier, share in ([field.strip() for field in line] for line in lines):
         count = int(rows.replace(",", ""))
         taken = margin(rows=count, chain=block_size(count), size=power[size], multiplier=float(multiplier))
         assert f"{100 * taken:.2g} %" == share
 
 
-@pytest.mark.parametrize(("multiplier", "size", "rows"), [(1e6, 10**4, 1), (1e3, 10**8, 1), (1.0, 10, 10**6)])
+@pytest.mark.parametrize(("multiplier", "size", "rows"), [(1e6, 10**4, 1), (1e3, 10**8, 1), (1.0, 10, 10**8)])
 def test_a_margin_beyond_half_of_the_clip_is_refused(multiplier: float, size: int, rows: int) -> None:
     with pytest.raises(FedveilError, match="more than half of the clip"):
         margin(rows=rows, chain=block_size(rows), size=size, multiplier=multiplier)
+
+
+def test_very_long_sums_pay_for_one_block_and_for_additions_in_double_precision() -> None:
+    before, after = (margin(rows=rows, chain=SHORT_BLOCK, size=22, multiplier=37.0) for rows in (10_000, 10_001))
+    assert after < before < 0.042
+    assert margin(rows=5_000_000, chain=SHORT_BLOCK, size=22, multiplier=37.0) < 0.012
+    with pytest.raises(FedveilError, match="more than half of the clip"):
+        margin(rows=1_000_000, chain=1_000_000, size=1, multiplier=0.0)  # not added in blocks
 
 
 def test_short_sums_are_made_in_one_go_and_long_ones_in_short_blocks() -> None:

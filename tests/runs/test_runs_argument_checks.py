@@ -17,6 +17,7 @@ from fedveil.studies.compare import compare
 from fedveil.studies.sweep import parse_axis, sweep
 
 Call = Callable[..., Any]
+RANGE = fedveil.Regression(0.0, 1.0)
 
 
 def compared(**arguments: Any) -> Any:
@@ -61,6 +62,8 @@ def test_records_and_settings_of_the_wrong_type_are_named(
         ({"seed": 0.5}, "seed: must be a whole number, not 0.5"),
         ({"chunk": [1]}, "chunk: must be a whole number, not a list"),
         ({"out": 5}, "out: must be a path, not 5"),
+        ({"on_round": 3}, "on_round: must be a function, not 3"),
+        ({"runtime": "local"}, "runtime: must be a function, not 'local'"),
         ({"source": 5}, "source: must be a method's name, a spec file, a table of settings or a Spec, not int"),
         (
             {"source": ["fedavg"]},
@@ -86,6 +89,15 @@ def test_other_arguments_of_a_run_are_named_too(
         (lambda: fedveil.attack("fedavg", victims="two"), "victims: must be a whole number, not 'two'"),  # type: ignore[arg-type]
         (lambda: fedveil.from_sites({}, name=5), "name must be a text, not 5"),  # type: ignore[arg-type]
         (lambda: fedveil.from_sites({}, classes="ab"), "classes: must be a list of labels, not 'ab'"),
+        (lambda: fedveil.from_sites({}, classes=2), "classes: must be a list of labels, not 2"),  # type: ignore[arg-type]
+        (lambda: fedveil.from_sites({}, classes=[[0], [1]]), "classes: a list can't be a label: [0]"),  # type: ignore[list-item]
+        (lambda: fedveil.load(3), "name: must be the name of a data set, not 3"),  # type: ignore[arg-type]
+        (lambda: fedveil.read_schema(3), "path: must be the path of a schema, not 3"),  # type: ignore[arg-type]
+        (lambda: fedveil.Regression("0", 1), "low must be a finite number, not '0'"),  # type: ignore[arg-type]
+        (lambda: fedveil.Classification("ab"), "class_names must be a tuple of names, not 'ab'"),  # type: ignore[arg-type]
+        (lambda: fedveil.scaled_labels("a", RANGE), "numbers: must be numbers in the unit of the task, not 'a'"),  # type: ignore[arg-type]
+        (lambda: fedveil.scaled_labels([1.0], (0, 1)), "task: must be Regression(low, high), not (0, 1)"),  # type: ignore[arg-type]
+        (lambda: fedveil.resume("runs/x", on_round=3), "on_round: must be a function, not 3"),  # type: ignore[arg-type]
         (lambda: fedveil.from_sites({}, task="yes"), "task: must be Classification(…) or Regression(…), not 'yes'"),  # type: ignore[arg-type]
         (lambda: fedveil.from_sites({}, schema=3), "schema: must be a schema or the path of one, not 3"),  # type: ignore[arg-type]
         (lambda: fedveil.from_tensors("a", 5, 5), "data set 'a', train: records must be Examples, a pair"),  # type: ignore[arg-type]

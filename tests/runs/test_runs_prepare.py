@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fedveil.config.spec import resolve
+from fedveil.core.errors import FedveilError
 from fedveil.data.dataset import Dataset
 from fedveil.report.terminal.run_progress import SilentReporter
 from fedveil.runs.prepare import prepare
@@ -59,3 +60,11 @@ def test_the_context_knows_whether_the_noise_can_be_repeated(
     tiny: dict[str, Any], blobs: Dataset, seed: object
 ) -> None:
     assert prepare(resolve("fed-cdp", tiny | {"seed": seed}), blobs).context.seeded is (seed == 1)
+
+
+def test_noise_that_rounding_would_drown_is_refused_before_anything_is_promised_or_written(
+    tiny: dict[str, Any], blobs: Dataset, tmp_path: Path
+) -> None:
+    with pytest.raises(FedveilError, match="rounding would take more than half of the clip"):
+        run("fed-cdp", tiny | {"example.sigma": 9e5, "model.options.hidden": [64]}, out=tmp_path / "run", dataset=blobs)
+    assert not (tmp_path / "run").exists()

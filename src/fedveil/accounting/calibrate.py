@@ -171,7 +171,9 @@ def _bracket(
         if not top.guarantee.finite:
             raise FedveilError(f"calibration: no noise can help {target.cell}: {top.guarantee.reason}")
         if not top.keeps:
-            raise FedveilError(f"calibration: even σ = {most:g} gives ε = {top.guarantee.epsilon:.4g}")
+            raise FedveilError(
+                f"calibration: even σ = {most:g} gives ε = {top.guarantee.epsilon:.4g}, more than is asked"
+            )
     while value > 0:
         low, at_low = sigma, value
         tell(_CALIBRATING, _BRACKETED / 2)

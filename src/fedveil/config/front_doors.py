@@ -152,7 +152,7 @@ def _row_features(facts: PublicFacts, model: Choice, way: float) -> tuple[Choice
 
 def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
     """One record against the server: noise on each client, on the sum of its records' clipped gradients."""
-    rounds = int(_stated(stated, "stop.rounds") or RECORD_ROUNDS)
+    rounds = int(_stated_number(stated, "stop.rounds") or RECORD_ROUNDS)
     cohort, together, uses = _limited_cohort(facts.clients, rounds, stated)
     # σ of a step is √uses/μ for the noise multiplier; the mean over the cohort and over records divides it.
     noise = 0.0
@@ -176,7 +176,7 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
             "example.clip.bound",
             clip,
             "a smaller clip would cut what is learned from"
-            if clip == least
+            if clip == least or rate < fastest
             else "with this little noise the clip need not cut",
         ),
         Choice("aggregate.weights", "records", "sites with more records have less noise on each, and count for more"),
@@ -187,8 +187,8 @@ def _records(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tu
 
 def _limited_cohort(clients: int, rounds: int, stated: Mapping[str, Any]) -> tuple[tuple[Choice, ...], int, int]:
     """Who takes part, how many in a round, and how often one client does."""
-    size = _stated(stated, "cohort.size")
-    if size is None and clients <= MOST_TOGETHER:
+    size = _stated_number(stated, "cohort.size")
+    if not is_stated(stated, "cohort.size") and clients <= MOST_TOGETHER:
         everyone = Choice("cohort", {"kind": "everyone"}, f"{clients} clients: all take part in every round")
         return (everyone,), clients, rounds
     size = MOST_TOGETHER if size is None else max(int(size), 1)
@@ -203,9 +203,9 @@ def _limited_cohort(clients: int, rounds: int, stated: Mapping[str, Any]) -> tup
 
 def _clients(facts: PublicFacts, stated: Mapping[str, Any], model: Choice) -> tuple[Choice, ...]:
     """All that a client holds, against readers of the model: noise at the server, on the sum of the updates."""
-    rounds = int(_stated(stated, "stop.rounds") or CLIENT_ROUNDS)
+    rounds = int(_stated_number(stated, "stop.rounds") or CLIENT_ROUNDS)
     mean = 1.0 if facts.budget is None else mean_of_epsilon(facts.budget.epsilon, facts.budget.delta)
-    chance, why = _chance(facts.clients, mean, rounds, _stated(stated, "cohort.rate"))
+    chance, why = _chance(facts.clients, mean, rounds, _stated_number(stated, "cohort.rate"))
     together = chance * facts.clients
     # μ of T rounds by the central limit theorem, solved for σ; the accountant solves for the real one.
     sigma = math.log1p(mean**2 / (chance**2 * rounds)) ** -0.5 if chance < 1 else math.sqrt(rounds) / mean
@@ -248,10 +248,10 @@ def _client_rate(outputs: int, start: float, own: bool) -> tuple[float, str]:
     return _rounded(slow * stretch), f"{why}; noise allows steps {stretch:g} times as long"
 
 
-def _chance(clients: int, mean: float, rounds: int, stated: Any) -> tuple[float, str]:
+def _chance(clients: int, mean: float, rounds: int, stated: float | None) -> tuple[float, str]:
     """With which probability a client joins a round, and why."""
     if stated is not None:
-        return min(max(float(stated), 1e-6), 1.0), "you stated it"
+        return min(max(stated, 1e-6), 1.0), "you stated it"
     # Coins hide so much that half the clients, with half of σ, have the same noise on their mean; until μ²/(p²T) grows.
     free = mean / math.sqrt(rounds * FREE_SAMPLING)
     chance = max(min(free, LARGEST_COHORT / clients), SMALLEST_COHORT / clients)
@@ -283,6 +283,13 @@ def _stated(settings: Mapping[str, Any], key: str) -> Any:
             return None
         value = value.get(part)
     return value
+
+
+def _stated_number(settings: Mapping[str, Any], key: str) -> float | None:
+    """The positive number that the user gave. One that can't be is as if not given: the spec's check refuses it."""
+    value = _stated(settings, key)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    return value if number else None
 
 
 def _rounded(value: float) -> float:

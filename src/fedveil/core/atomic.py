@@ -42,6 +42,8 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     """A file to write into, piece by piece, that takes its place when all was written; after an error it never does."""
     if not path.parent.is_dir():
         raise FedveilError(f"{path}: there is no directory {path.parent}")
+    if path.is_dir():
+        raise FedveilError(f"{path}: is a directory, not a file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     with disk_errors(path):
         try:
@@ -51,8 +53,13 @@ def whole_file(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
                 os.fsync(file.fileno())
             temporary.replace(path)
             sync_folder(path.parent)
+        except OSError as error:
+            if error.filename == str(temporary):
+                error.filename = str(path)  # the name that the user gave
+            raise
         finally:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # what went wrong before is what is said
+                temporary.unlink()
 
 
 def make_folder(path: Path, mode: int = 0o777) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from fedveil.core.checks import FieldError
@@ -16,6 +17,8 @@ class Classification:
     class_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.class_names, tuple | list):
+            raise FieldError("class_names", f"must be a tuple of names, not {self.class_names!r}")
         if len(self.class_names) < 2:
             raise FieldError("class_names", f"needs at least 2 classes, not {len(self.class_names)}")
 
@@ -36,9 +39,10 @@ class Regression:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        for name, value in (("low", self.low), ("high", self.high)):
-            if not math.isfinite(value):
-                raise FieldError(name, f"must be a finite number, not {value:g}")
+        ends: dict[str, Any] = {"low": self.low, "high": self.high}
+        for name, value in ends.items():
+            if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+                raise FieldError(name, f"must be a finite number, not {value!r}")
         if not self.low < self.high:
             raise FieldError("high", f"must be above low = {self.low:g}, not {self.high:g}")
 

@@ -48,7 +48,7 @@ def class_indices(where: str, labels: NDArray[Any], classes: Sequence[Hashable])
     places = {label: place for place, label in enumerate(classes)}
     if labels.dtype.kind == "O":
         for number, label in enumerate(labels):
-            if not _hashable(label) or label not in places:
+            if not is_hashable(label) or label not in places:
                 raise _no_class(where, number, label, classes)
         return torch.tensor([places[label] for label in labels], dtype=torch.int64)
     different, inverse = np.unique(labels, return_inverse=True)
@@ -71,7 +71,7 @@ def _different(where: str, labels: NDArray[Any]) -> list[Hashable]:
     for number, label in enumerate(labels):
         if label is None or (isinstance(label, float) and math.isnan(label)):
             raise FedveilError(f"{where}: example {number} has no label")
-        if not _hashable(label):
+        if not is_hashable(label):
             raise FedveilError(f"{where}: example {number} has a {type(label).__name__} as its label")
     return list(dict.fromkeys(labels.tolist()))
 
@@ -80,8 +80,9 @@ def _from_zero(labels: Mapping[Hashable, str]) -> tuple[int, ...]:
     numbers = sorted(label for label in labels if isinstance(label, int))
     lowest, highest = numbers[0], numbers[-1]
     if lowest != 0:
+        shift = f"subtract {lowest}" if lowest > 0 else f"add {-lowest}"
         raise FedveilError(
-            f"{labels[lowest]}: labels begin at {lowest}, not at 0; subtract {lowest}, or name the classes:"
+            f"{labels[lowest]}: labels begin at {lowest}, not at 0; {shift}, or name the classes:"
             f" classes={_listed(numbers)}"
         )
     if len(numbers) != highest + 1:
@@ -104,7 +105,8 @@ def _listed(classes: Sequence[Hashable]) -> str:
     return f"[{', '.join(map(repr, classes[:MOST_LISTED]))}{more}]"
 
 
-def _hashable(label: object) -> bool:
+def is_hashable(label: object) -> bool:
+    """Whether a label can be told from others."""
     try:
         hash(label)
     except TypeError:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedveil.core.checks import one_of, plain_name
 from fedveil.core.deferred import torch
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.guarantee import Caveat
 from fedveil.core.openness import Openness
 from fedveil.core.tasks import Classification, Regression, Task
@@ -177,7 +177,12 @@ def scaled_labels(numbers: Tensor | NDArray[np.number[Any]] | Sequence[float], t
 
     The range is a public fact, so the labels of one record depend on no other record.
     """
-    values = torch.as_tensor(numbers).to(torch.float64)
+    if not isinstance(task, Regression):
+        raise ArgumentError("task", f"must be Regression(low, high), not {task!r}")
+    try:
+        values = torch.as_tensor(numbers).to(torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise ArgumentError("numbers", f"must be numbers in the unit of the task, not {numbers!r:.60}") from None
     bad = torch.isnan(values).nonzero()
     if len(bad):
         raise FedveilError(f"numbers: number {int(bad[0, 0])} is not a number")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.suggestions import did_you_mean
 from fedveil.data import sets
 from fedveil.data.named_set import NamedSet
@@ -16,6 +16,8 @@ SETS: dict[str, NamedSet] = {one.name: one for one in vars(sets).values() if isi
 
 def known_set(name: str) -> NamedSet:
     """The declaration of a data set; a name that nobody declared is refused."""
+    if not isinstance(name, str):
+        raise ArgumentError("name", f"must be the name of a data set, not {name!r}")
     if name not in SETS:
         near = did_you_mean(name, SETS) or (
             f": choose one of {', '.join(sorted(SETS))}; your own records: data.sites in a spec, or dataset=… in Python"

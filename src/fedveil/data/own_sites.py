@@ -5,7 +5,7 @@ Every site is encoded by itself and in the same way, so one site's records can b
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def from_sites(
     unless `validation_records` says otherwise. `features` is declared as in `from_tensors`; a schema declares it.
     """
     plain_name("name", name)
-    if isinstance(classes, str):
+    if isinstance(classes, str) or not isinstance(classes, Iterable | None):
         raise ArgumentError("classes", f"must be a list of labels, not {classes!r}")
     schema = read_schema(schema) if isinstance(schema, str | Path) else schema
     reader = SiteReader(schema, task, None if classes is None else tuple(classes), pictures, progress)

@@ -12,7 +12,7 @@ import tomli_w
 
 from fedveil.core.checks import FieldError
 from fedveil.core.digests import text_digest
-from fedveil.core.errors import FedveilError
+from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.data.schema import CategoryColumn, Column, FlagColumn, NumberColumn, Schema
 
 _LATER_KEYS = ("reach", "reference")
@@ -22,6 +22,8 @@ COLUMN_TYPES: dict[str, type[Column]] = {kind.kind: kind for kind in (NumberColu
 
 def read_schema(path: str | Path) -> Schema:
     """The schema in a TOML file."""
+    if not isinstance(path, str | Path):
+        raise ArgumentError("path", f"must be the path of a schema, not {path!r}")
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:

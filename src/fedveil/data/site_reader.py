@@ -12,7 +12,7 @@ from fedveil.core.checks import one_of
 from fedveil.core.errors import ArgumentError, FedveilError
 from fedveil.core.openness import Openness
 from fedveil.core.tasks import Classification, Regression, Task
-from fedveil.data.class_labels import class_indices, classes_of, counted_classes
+from fedveil.data.class_labels import class_indices, classes_of, counted_classes, is_hashable
 from fedveil.data.dataset import scaled_labels
 from fedveil.data.examples import Examples, check_examples
 from fedveil.data.picture_folders import read_picture_folder
@@ -74,6 +74,9 @@ class SiteReader:
             raise ArgumentError("schema", "says what is predicted; leave out task and classes")
         if self.task is not None and self.classes is not None:
             raise ArgumentError("classes", "are named by the task already; give one of both")
+        for label in self.classes or ():
+            if not is_hashable(label):
+                raise ArgumentError("classes", f"a {type(label).__name__} can't be a label: {label!r}")
         if self.classes is not None and len(set(map(str, self.classes))) != len(self.classes):
             raise ArgumentError("classes", f"has one twice: {list(self.classes)}")
 

@@ -13,12 +13,31 @@ from fedveil.core.types import Declaration, Receipt
 from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.post_processing import agree, trained
-from fedveil.engine.sites import Draws
+from fedveil.engine.sites import Draws, Sites
 from fedveil.engine.witness import STEPS_READ_TOGETHER, Witness, looked_at, rows_confirmed, within_bound
-from fedveil.mechanisms.arithmetic import block_size, margin
+from fedveil.mechanisms.arithmetic import LONG_SUM, block_size, margin
 from fedveil.mechanisms.gaussian import GaussianRound, whole_cells
 from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.method import Method
+
+NUMBERS_TOGETHER = 2**20
+"""Numbers of records and of their gradients that are worked on at a time, where a sum has very many blocks."""
+
+
+def rounding_margin(method: Method, round: int, slots: int, declared: float, layout: Layout) -> float:
+    """What rounding takes off the clip of a batch of so many slots; refused where that would be too much."""
+    assert method.example is not None
+    multiplier = method.example.at(round, method.rounds).multiplier(declared, layout.group_count)
+    return margin(rows=slots, chain=block_size(slots), size=layout.size, multiplier=multiplier)
+
+
+def check_rounding(method: Method, sites: Sites, layout: Layout) -> None:
+    """Refuse a training whose steps would be refused, before anything is promised or paid for."""
+    if method.example is not None:
+        for records in set(sites.sizes):
+            slots, declared = method.batch.slots(records), method.batch.declared(records)
+            for round in {0, method.rounds - 1}:
+                rounding_margin(method, round, slots, declared, layout)
 
 
 class Sanitiser:
@@ -42,12 +61,7 @@ class Sanitiser:
         self._unread: list[tuple[Tensor, Tensor]] = []  # norms and factors of the last steps
         self._keeps_cells = method.sends_plain_steps and draws.steps == 1
         self.cells: Tensor | None = None  # [K, P]: the noisy sums as integers, where updates are just added
-        self._margin = margin(
-            rows=draws.slots,
-            chain=block_size(draws.slots),
-            size=layout.size,
-            multiplier=mechanism.multiplier(draws.declared, layout.group_count),
-        )
+        self._margin = rounding_margin(method, round, draws.slots, draws.declared, layout)
         declared = [self._declare(held, draws.steps) for held in draws.records]
         self._declared = declared[0]  # but for the number of records that of all
         self._witness = Witness(layout, self._declared.sum_std, round=round, steps=draws.steps, memory=memory)
@@ -138,14 +152,30 @@ def summed_in_blocks(gradients: Gradients, parameters: Tensor, batch: Batch, fac
     total = torch.zeros(parameters.shape, dtype=torch.float64, device=device)
     losses, rejected = torch.zeros(count, device=device), torch.zeros(count, dtype=torch.int64, device=device)
     norms = []
-    for first in range(0, slots, size):
-        part = slice(first, first + size)
-        seeds = None if batch.seeds is None else tuple(seed ^ first for seed in batch.seeds)  # random layers differ
-        block = Batch(batch.inputs[:, part], batch.labels[:, part], batch.weights[:, part], seeds)
-        sums = gradients.sums(parameters, block, factors)
-        total += sums.total
-        losses += sums.losses
-        rejected += sums.rejected
+    numbers = len(parameters) * size * (parameters.shape[1] + batch.inputs[0, 0].numel())
+    together = max(NUMBERS_TOGETHER // numbers, 1) if slots > LONG_SUM else 1
+    first = 0
+    while first < slots:
+        blocks = max(min(together, (slots - first) // size), 1)
+        block = _blocks_as_clients(batch, slice(first, first + blocks * size), blocks)
+        sums = gradients.sums(parameters.repeat_interleave(blocks, dim=0), block, factors)
+        total += sums.total.view(count, blocks, -1).sum(dim=1, dtype=torch.float64)
+        losses += sums.losses.view(count, blocks).sum(dim=1)
+        rejected += sums.rejected.view(count, blocks).sum(dim=1)
         if sums.norms is not None:
-            norms.append(sums.norms)
+            norms.append(sums.norms.view(count, -1, sums.norms.shape[-1]))
+        first += blocks * size
     return Sums(total, losses, torch.cat(norms, dim=1) if norms else None, rejected)
+
+
+def _blocks_as_clients(batch: Batch, part: slice, blocks: int) -> Batch:
+    """Some of the clients' slots, in blocks side by side as if each were a client: the same bits in fewer calls."""
+    count = len(batch.labels)
+    inputs, labels, weights = batch.inputs[:, part], batch.labels[:, part], batch.weights[:, part]
+    size = labels.shape[1] // blocks
+    starts = range(part.start, part.start + blocks * size, size)
+    seeds = None  # random layers differ from block to block
+    if batch.seeds is not None:
+        seeds = tuple(seed ^ first for seed in batch.seeds for first in starts)
+    inputs = inputs.reshape(count * blocks, size, *inputs.shape[2:])
+    return Batch(inputs, labels.reshape(count * blocks, size), weights.reshape(count * blocks, size), seeds)

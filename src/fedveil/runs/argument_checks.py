@@ -16,8 +16,9 @@ def check_arguments(
     dataset: object = None,
     paths: Mapping[str, object] | None = None,
     numbers: Mapping[str, object] | None = None,
+    functions: Mapping[str, object] | None = None,
 ) -> None:
-    """`paths` and `numbers` have arguments by their names; None always means that nothing was given."""
+    """`paths`, `numbers`, `functions` have arguments by their names; None always means that nothing was given."""
     if overrides is not None:
         check_settings("overrides", overrides)
     if dataset is not None:
@@ -28,6 +29,9 @@ def check_arguments(
     for name, value in (numbers or {}).items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise ArgumentError(name, f"must be a whole number, not {_shown(value)}")
+    for name, value in (functions or {}).items():
+        if value is not None and not callable(value):
+            raise ArgumentError(name, f"must be a function, not {_shown(value)}")
 
 
 def check_settings(name: str, settings: object) -> None:

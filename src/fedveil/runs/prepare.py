@@ -19,6 +19,7 @@ from fedveil.data.examples import check_brightness
 from fedveil.data.partitions import Partition
 from fedveil.data.site_tables import SiteProgress
 from fedveil.engine.job import NO_TESTS, Job
+from fedveil.engine.sanitiser import check_rounding
 from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.models.layer_counts import known_layers
@@ -131,4 +132,5 @@ def prepare(
     tests = partition.tests if spec.data.test else NO_TESTS
     objective = objective_for(dataset.task, spec.objective)
     job = Job(spec.method, model, sites, dataset.validation, streams, tests, objective)
+    check_rounding(spec.method, sites, job.layout)
     return Prepared(spec, dataset, partition, job, initial, outlook.changes)

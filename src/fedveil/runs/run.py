@@ -53,7 +53,8 @@ def run(
     `on_round` is called with a `RoundUpdate` after each round: figures, seconds, and what was spent so far.
     """
     numbers = {"rounds": rounds, "seed": seed, "workers": workers, "chunk": chunk}
-    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers)
+    functions = {"runtime": runtime, "on_round": on_round}
+    check_arguments(overrides=overrides, dataset=dataset, paths={"out": out}, numbers=numbers, functions=functions)
     settings = dict(overrides or {})
     settings |= {} if rounds is None else {"stop.rounds": rounds}
     settings |= {} if seed is None else {"seed": seed}
@@ -97,7 +98,8 @@ def resume(
     on_round: OnRound | None = None,
 ) -> Result:
     """Go on after the last published round; a seeded run ends as if it had never been interrupted."""
-    check_arguments(dataset=dataset, paths={"directory": directory}, numbers={"workers": workers, "chunk": chunk})
+    numbers, functions = {"workers": workers, "chunk": chunk}, {"runtime": runtime, "on_round": on_round}
+    check_arguments(dataset=dataset, paths={"directory": directory}, numbers=numbers, functions=functions)
     files = RunFiles(Path(directory))
     files.check()
     if files.result.exists():

@@ -141,7 +141,10 @@ class _Questions:
 
 
 def _table_questions(data: object, schema: Schema) -> _Questions:
-    table = open_table(data, schema.delimiter)
+    try:
+        table = open_table(data, schema.delimiter)
+    except FedveilError as error:
+        raise FedveilError(f"data: {error}") from None
 
     def blocks() -> Iterator[tuple[Tensor, NDArray[np.bool_]]]:
         encoder = TableEncoder(schema, labelled=False)

@@ -60,6 +60,12 @@ def test_a_model_that_learned_nothing_is_called_that_before_any_number() -> None
     assert "No better than a guess" not in better
 
 
+def test_the_verdict_says_the_accuracy_beside_that_of_always_naming_the_commonest_class() -> None:
+    rounds = ({"event": "round", "round": 0, "accuracy": 0.84, "majority": 0.8219},)
+    text = Page(shown(make_run(task=SICK, rounds=rounds))).text
+    assert "Its accuracy: 84.0 % (always the commonest class: 82.2 %)." in text
+
+
 def test_a_model_of_numbers_is_told_in_their_unit() -> None:
     rounds = tuple({"event": "round", "round": n, "rmse": 20.0 - n, "mae": 9.0, "r2": 0.4} for n in range(3))
     text = Page(shown(make_run(task=YEARS, rounds=rounds, scores=Scores(YEARS, NumberScores(50, 18.0, 9.0, 0.4))))).text

@@ -28,8 +28,15 @@ def main_fact(run: Run) -> tuple[str, str]:
     value = run.figures.get(figure.key)
     if value is None:
         return figure.name, "not measured"
-    share = f"{value:.1%}".replace("%", " %")
-    return figure.name, figure_text(figure, value, unit_of(run.task)) if figure.in_unit else share
+    if figure.in_unit:
+        return figure.name, figure_text(figure, value, unit_of(run.task))
+    majority = run.figures.get("majority")
+    beside = "" if majority is None else f" (always the commonest class: {_share(majority)})"
+    return figure.name, _share(value) + beside
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}".replace("%", " %")
 
 
 def quality_warning(run: Run) -> Markup | None:
@@ -84,7 +91,7 @@ def _worst(scores: Scores, figure: Figure, unit: str) -> str:
 
 def _table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     headings = ["", *names]
-    return table(caption, headings, rows, numbers=range(1, len(headings)), class_="stack")
+    return table(caption, headings, rows, numbers=range(1, len(headings)), class_="stack figures")
 
 
 def _explained(figures: Sequence[Figure]) -> Markup:

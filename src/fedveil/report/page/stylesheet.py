@@ -134,7 +134,8 @@ thead th{border-top:0;font-size:.875rem;color:var(--muted);font-weight:600;verti
 tbody th{font-weight:600}
 th.number,td.number{text-align:right}
 td.number{white-space:nowrap}
-@media screen and (min-width:44rem){.wide th:first-child{min-width:10rem}.wide td:nth-last-child(-n+2){min-width:12rem}}
+@media screen and (min-width:44rem){.figures tbody th{min-width:8rem}
+ .wide th:first-child{min-width:10rem}.wide td:nth-last-child(-n+2){min-width:12rem}}
 .wide td ul{margin:0;padding-left:1rem}
 .who{display:block;font-weight:400;color:var(--muted);font-size:.875rem}
 .epsilon{font-weight:600;white-space:nowrap;font-size:.94rem}
