@@ -47,7 +47,7 @@ def test_a_margin_beyond_half_of_the_clip_is_refused(multiplier: float, size: in
         margin(rows=rows, chain=block_size(rows), size=size, multiplier=multiplier)
 
 
-def test_very_long_sums_pay_for_one_block_and_for_additions_in_double_precision() -> None:
+def test_very_long_sums_pay_for_two_blocks_and_for_additions_in_double_precision() -> None:
     before, after = (margin(rows=rows, chain=SHORT_BLOCK, size=22, multiplier=37.0) for rows in (10_000, 10_001))
     assert after < before < 0.042
     assert margin(rows=5_000_000, chain=SHORT_BLOCK, size=22, multiplier=37.0) < 0.012

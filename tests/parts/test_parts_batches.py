@@ -12,6 +12,7 @@ from scipy import stats
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.types import Sampling
+from fedveil.mechanisms.arithmetic import LONG_SUM
 from fedveil.parts.batches import (
     OVERFLOW_PROBABILITY,
     AllocatedBatch,
@@ -138,6 +139,16 @@ def test_a_full_batch_is_all_records_in_every_step() -> None:
     draw = FullBatch().draw(7, 3, generator())
     assert (draw.positions == np.arange(7)).all()
     assert draw.counts.tolist() == [7, 7, 7]
+
+
+def test_records_of_very_long_sums_sit_in_random_slots_other_ones_in_every_round() -> None:
+    short, source = FullBatch().draw(LONG_SUM, 1, generator()), generator()
+    assert (short.positions[0] == np.arange(LONG_SUM)).all()
+    one, other = (FullBatch().draw(LONG_SUM + 1, 2, source).positions for _ in range(2))
+    assert (np.sort(one[0]) == np.arange(LONG_SUM + 1)).all()
+    assert (one[0] == one[1]).all()
+    for first, second in ((one[0], other[0]), (one[0], np.arange(LONG_SUM + 1))):
+        assert (first == second).mean() < 0.01
 
 
 @given(sizes=SIZES, steps=STEPS, seed=SEEDS)

@@ -26,8 +26,11 @@ ONE_BLOCK, SHORT_BLOCK = 128, 32
 double precision."""
 
 LONG_SUM = 10_000
-"""From more rows on only the block that holds a record counts. Shorter sums do without this argument: it costs them
-at most a twenty-fifth of the clip, and they then rest on less."""
+"""From more rows on only the blocks in which two neighbours differ count. Shorter sums do without this argument: it
+costs them at most a twenty-fifth of the clip, and they then rest on less."""
+
+BLOCKS_APART = 2
+"""So many: that of the record, and that of the one which takes its slot."""
 
 MOST_MARGIN = 0.5
 
@@ -43,15 +46,15 @@ def margin(*, rows: int, chain: int, size: int, multiplier: float, unit: float =
     Sums of up to `rows` rows of `size` coordinates are made by chains of at most `chain` additions with round-off
     `unit`, and get noise of `multiplier` times their sensitivity S. Adding errs by at most γ·rows·S for each of two
     neighbours, γ = c·u/(1 − c·u), with two roundings more for the product and the scaling; blocks of a longer sum are
-    added in double precision. Of a very long one all blocks but one are the same numbers for both neighbours, so that
-    only one block's roundings move them apart. Rounding to a grid of width g moves two neighbours apart by at most
-    g·sqrt(size), and 2⁻¹⁰ of that for the division by g.
+    added in double precision. Of a very long one all blocks but two are the same numbers for both neighbours, if
+    records sit in random slots, so that only the roundings of two blocks move them apart. Rounding to a grid of width g
+    moves two neighbours apart by at most g·sqrt(size), and 2⁻¹⁰ of that for the division by g.
     """
     reach = (chain + 2) * unit
     single = reach / (1 - reach) if reach < 0.5 else math.inf
     double = (rows + 2) * 2 * DOUBLE
-    alike = unit == SINGLE and rows > LONG_SUM  # all blocks but one
-    adding = 2 * chain * single + 2 * rows * double if alike else 2 * rows * (single + double)
+    alike = unit == SINGLE and rows > LONG_SUM  # all other blocks
+    adding = 2 * (BLOCKS_APART * chain if alike else rows) * single + 2 * rows * double
     to_grid = multiplier * math.sqrt(size) * 2.0**-24 * (1 + 2.0**-10)
     total = NORM_MARGIN + adding + to_grid
     if total > MOST_MARGIN:

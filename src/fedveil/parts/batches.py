@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fedveil.core.checks import FieldError, count
 from fedveil.core.deferred import np, special
 from fedveil.core.types import Sampling
+from fedveil.mechanisms.arithmetic import LONG_SUM
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -166,7 +167,11 @@ class AllocatedBatch:
 
 @dataclass(frozen=True)
 class FullBatch:
-    """Every step uses all of the client's records; the declared batch size is N."""
+    """Every step uses all of the client's records; the declared batch size is N.
+
+    Very many of them sit in random slots, other ones in every round, on which the rounding of long sums counts
+    (`mechanisms/arithmetic.py`): else a record less would move all others to other blocks.
+    """
 
     kind: ClassVar[str] = "all"
 
@@ -177,7 +182,8 @@ class FullBatch:
         return records
 
     def draw(self, records: int, steps: int, generator: np.random.Generator) -> Draw:
-        return Draw(np.tile(np.arange(records), (steps, 1)), np.full(steps, records, dtype=np.int64))
+        order = generator.permutation(records) if records > LONG_SUM else np.arange(records)
+        return Draw(np.tile(order, (steps, 1)), np.full(steps, records, dtype=np.int64))
 
     def sampling(self, records: int, steps: int) -> Sampling:
         return Sampling(self.kind, records, records, records, uses=steps)
