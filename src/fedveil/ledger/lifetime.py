@@ -169,6 +169,11 @@ class LifetimeLedger(ChainedFile):
         """All charges, in their order."""
         return tuple(self._paid)
 
+    @property
+    def given(self) -> frozenset[int]:
+        """The numbers of the charges whose answers may have left."""
+        return frozenset(paid.number for paid in self._paid if paid.answer is not None)
+
     def latest(self, question: str) -> PaidQuestion | None:
         """The last charge of a question."""
         number = self._latest.get(question)

@@ -167,7 +167,7 @@ class SiteServer:
             kept = None
         if kept is None:
             self._before(AnswerStep.COMPUTE)
-            header, tensors = asked.answer()
+            header, tensors = asked.answer(paid.number, self.ledger.given)
             header |= {"question": asked.name, "round": asked.round}
             kept = self._message(work.plan.digest, header, tensor_bytes(tensors))
             self._before(AnswerStep.OUTBOX)

@@ -8,6 +8,7 @@ another, so no two answers can be subtracted.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -152,11 +153,15 @@ class PlannedWork:
             broadcast.round, len(self.home.records), self.plan.layers, len(self.plan.sites), broadcast.bound
         )
 
-    def upload(self, broadcast: Broadcast) -> Upload:
-        """The work of one round, with a key that nothing else is ever drawn from."""
+    def upload(self, broadcast: Broadcast, given: Collection[int]) -> Upload:
+        """The work of one round, with a key that nothing else is ever drawn from.
+
+        `given` are the charges whose answers may have left: a model of the site's own counts from then on.
+        """
         streams = self.streams()
         job, gradients = self._training
-        starts = None if self.own_model is None else self.own_model.start(broadcast.round, broadcast.parameters)
+        own = self.own_model
+        starts = None if own is None else own.start(broadcast.round, broadcast.parameters, given)
         with one_thread():
             (upload,) = local_work(
                 job.method,
