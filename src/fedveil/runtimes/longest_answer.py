@@ -19,7 +19,7 @@ from fedveil.method import Method
 from fedveil.parts.optimisers import Momentum, Sgd
 from fedveil.parts.personal import Identity, Shared
 
-TAIL = 8.0
+LENGTH_TAIL = 8.0
 """t: an honest answer is refused with a probability of at most exp(−32) = 1.3e-14."""
 
 ARITHMETIC = 1e-3
@@ -31,7 +31,7 @@ LAST_DIGIT = 2.0**-22
 
 def longest_noisy(clean: float, std: float, size: int, draws: int = 1) -> float:
     """Of a vector of `size` numbers that is at most `clean` long, with so many draws of noise on it."""
-    return (clean + std * math.sqrt(draws) * (math.sqrt(size) + TAIL)) * (1 + ARITHMETIC)
+    return (clean + std * math.sqrt(draws) * (math.sqrt(size) + LENGTH_TAIL)) * (1 + ARITHMETIC)
 
 
 def longest_update(method: Method, declared: Sequence[Declaration], broadcast: Broadcast, size: int) -> float:
