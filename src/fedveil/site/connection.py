@@ -85,7 +85,7 @@ def kit_of(home: SiteHome) -> Path:
     """What the site serves from; an error where it has not agreed to an invitation yet."""
     if not home.kit.is_dir():
         raise FedveilError(
-            f"{home.directory}: not connected to anybody yet; first: fedveil site approve INVITATION.json"
+            f"{home.directory}: '{home.name}' is not connected to anybody yet; first: fedveil site approve INVITATION.json"
         )
     return home.kit
 
