@@ -312,6 +312,28 @@ def test_a_ledger_that_was_set_back_is_noticed_by_the_mark_that_the_coordinator_
         assert server.ledger.paid == ()
 
 
+def test_a_ledger_that_lost_only_the_last_answer_is_noticed_too(scene: Scene, tmp_path: Path) -> None:
+    """It has the charge. Without the mark the site would take the answer for one that never left, and give another."""
+    home, files = scene.sites["north"], ("ledger.sqlite", "ledger.head")
+
+    def copy_before_the_answer(step: AnswerStep) -> None:
+        for name in files if step is AnswerStep.ANSWERED else ():
+            shutil.copy(home.directory / name, tmp_path / name)
+
+    with SiteServer(home, copy_before_the_answer) as server:
+        asker = Asker(scene, "north", server.answer)
+        asker.ask(round=0)
+    for name in files:
+        shutil.copy(tmp_path / name, home.directory / name)
+    for path in home.outbox.iterdir():
+        path.unlink()
+    with SiteServer(home) as server:
+        again = Asker(scene, "north", server.answer)
+        again.mark = asker.mark
+        assert [paid.answer for paid in server.ledger.paid] == [None]
+        refused(again.ask(round=0), RefusalKind.LEDGER_SET_BACK)
+
+
 def test_a_mark_of_somebody_elses_is_not_taken_for_ones_own(asker: Asker) -> None:
     for mark in ("", "00", "ab" * 96, "zz", 5, ["x"]):
         refused(asker.ask(mark=mark), RefusalKind.WRONG_QUESTION)
@@ -320,7 +342,7 @@ def test_a_mark_of_somebody_elses_is_not_taken_for_ones_own(asker: Asker) -> Non
 def test_marks_do_not_tell_how_long_the_ledger_is(asker: Asker) -> None:
     marks = [asker.ask(round=round).header["mark"] for round in range(3)]
     assert len(set(marks)) == 3
-    assert {len(mark) for mark in marks} == {192}
+    assert {len(mark) for mark in marks} == {256}
 
 
 # What leaves
