@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import resource
 import shutil
 from collections.abc import Iterator
@@ -22,9 +23,11 @@ from fedveil.core.types import Unit, View
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.runtimes.messages import PROTOCOL
 from fedveil.site import serving
+from fedveil.site.home import SiteHome
 from fedveil.site.outbox import Outbox
-from fedveil.site.refusals import RefusalKind
+from fedveil.site.refusals import RefusalKind, Refused
 from fedveil.site.serving import AnswerStep, SiteServer
+from fedveil.site.signed_receipts import read_signed_receipts, sign_receipts
 from fedveil.site.spending import Spending
 
 ONE = {"north": 60}
@@ -284,6 +287,33 @@ def test_a_disk_that_is_really_full_is_a_refusal_and_nothing_is_released_unpaid(
         assert paid[0].answer == hashlib.sha256(first).hexdigest()
     with SiteServer(home) as server:  # and the ledger is whole
         assert Asker(scene, "north", server.answer).raw() == first
+
+
+def test_what_a_seeded_rehearsal_answered_is_never_taken_for_private(tmp_path: Path) -> None:
+    """Its noise can be taken off. So a site that stops rehearsing with these records has nothing left."""
+    settings = {"seed": 3, "evaluation": {"every": 1, "sigma": 8.0}}
+    scene = make_scene(tmp_path, settings, sizes={"north": 60}, allowed=policy(rehearsal=True), held_out=40)
+    home = scene.sites["north"]
+    with SiteServer(home) as server:
+        asker = Asker(scene, "north", server.answer)
+        assert asker.ask(0).header["kind"] == "update"
+        assert asker.ask(1, kind="evaluate").header["kind"] == "counts"
+    home.settings_file.write_text(home.settings_file.read_text().replace("rehearsal = true", "rehearsal = false"))
+    earnest = SiteHome(home.directory)
+    assert not earnest.policy.rehearsal
+    with earnest.opened_ledger() as ledger:
+        assert Spending(earnest).for_ever(ledger) == math.inf
+        assert read_signed_receipts(write_receipts(tmp_path, earnest, ledger)).spent == math.inf
+    scene.sites["north"] = earnest
+    with pytest.raises(Refused) as refusal:
+        scene.another_plan({})
+    assert refusal.value.kind is RefusalKind.OVER_LIFETIME
+
+
+def write_receipts(folder: Path, home: SiteHome, ledger: LifetimeLedger) -> Path:
+    path = folder / "receipts.json"
+    path.write_bytes(sign_receipts(home, ledger))
+    return path
 
 
 # A ledger that was set back

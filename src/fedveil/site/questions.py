@@ -45,6 +45,10 @@ class TrainingQuestion:
     def declared(self) -> tuple[Declaration, ...]:
         return self.work.declared(self.broadcast)
 
+    @property
+    def charged(self) -> tuple[Declaration, ...]:
+        return self.work.charged(self.declared)
+
     def check_number(self, rounds: Sequence[int]) -> None:
         """Refuse a round more than the plan lets a site take part in; `rounds` are those it was charged for."""
         limit = self.work.plan.context.limit
@@ -84,6 +88,10 @@ class MeasuringQuestion:
     @property
     def declared(self) -> tuple[Declaration, ...]:
         return (self.work.planned_counts[0],)
+
+    @property
+    def charged(self) -> tuple[Declaration, ...]:
+        return self.work.charged(self.declared)
 
     def check_number(self, rounds: Sequence[int]) -> None:
         """Refuse what was measured before with another model, and more than the plan has."""

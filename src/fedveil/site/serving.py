@@ -163,7 +163,7 @@ class SiteServer:
             self._check_room(asked)
             forget_grids()
             self._before(AnswerStep.CHARGE)
-            paid = self.ledger.charge(work.plan.hash, asked.name, asked.round, asked.declared)
+            paid = self.ledger.charge(work.plan.hash, asked.name, asked.round, asked.charged)
             kept = None
         if kept is None:
             self._before(AnswerStep.COMPUTE)
@@ -184,7 +184,7 @@ class SiteServer:
         plan = asked.work.plan.hash
         alike = [paid for paid in self.ledger.paid if paid.plan == plan and is_count(paid.declared) == asked.counts]
         asked.check_number([paid.round for paid in alike])
-        following = PaidAnswer(plan, asked.work.planned, self._spending.own(asked.declared))
+        following = PaidAnswer(plan, asked.work.planned, self._spending.own(asked.charged))
         check_room(self._home.policy, self._spending.answers(self.ledger), following)
 
     def _forget_older(self, plan: str) -> None:
