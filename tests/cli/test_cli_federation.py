@@ -129,6 +129,13 @@ def test_status_and_report_say_which_directory_they_need(folder: Path, tmp_path:
     assert "there are fedveil-site and federation" in call("status").output
 
 
+def test_serving_says_what_must_come_first(folder: Path) -> None:
+    assert "'north' is not connected to anybody yet; first: fedveil site approve" in str(
+        call("site", "serve", "--home", "north").exception
+    )
+    assert "not a site's directory" in str(call("site", "serve", "--home", "nowhere").exception)
+
+
 def test_a_watch_ends_quietly_when_it_is_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 

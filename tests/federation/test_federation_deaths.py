@@ -113,9 +113,10 @@ def test_hundreds_of_deaths_release_nothing_twice_or_unpaid(tmp_path: Path, seed
 def test_a_site_without_an_outbox_and_without_noting_answers_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A control: the checks above see what goes wrong at a site that forgets what it sent."""
+    """A control: the checks above see what goes wrong at a site that forgets what it sent and looks at no marks."""
     monkeypatch.setattr(Outbox, "get", lambda self, paid: None)
     monkeypatch.setattr(LifetimeLedger, "answered", lambda *arguments: None)
+    monkeypatch.setattr(LifetimeLedger, "keeps", lambda *arguments: True)
     scene, deaths = make_scene(tmp_path, {"stop": {"rounds": 3}}), Deaths(12, seed=1)
     trained(scene, deaths)
     wrong = released_wrongly(scene, deaths)

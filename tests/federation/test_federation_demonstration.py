@@ -13,6 +13,10 @@ import pytest
 
 pytest.importorskip("nvflare")
 
+from fedveil.core.errors import FedveilError
+from fedveil.federation.demonstration import demonstrate
+from fedveil.report.terminal.run_progress import SilentReporter
+
 
 def processes_of(folder: Path) -> list[str]:
     """Commands of this machine that name the folder."""
@@ -45,3 +49,10 @@ def test_an_interrupt_in_the_middle_leaves_no_process_behind(tmp_path: Path) -> 
     while processes_of(folder) and time.monotonic() < end:
         time.sleep(0.1)
     assert processes_of(folder) == []
+
+
+def test_without_the_hospitals_files_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDVEIL_DATA", str(tmp_path / "none"))
+    with pytest.raises(FedveilError, match="fedveil data fetch heart"):
+        demonstrate(tmp_path / "demo", SilentReporter(), lambda line: None)
+    assert not (tmp_path / "demo").exists()

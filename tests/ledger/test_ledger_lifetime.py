@@ -117,7 +117,17 @@ def test_a_mark_stands_for_a_moment_of_this_ledger(path: Path) -> None:
     with LifetimeLedger(path) as ledger:
         mark = ledger.mark(KEY)
         ledger.charge("plan", "q2", 2, DECLARED)
-        assert ledger.had_head(KEY, mark)
-        assert ledger.had_head(KEY, ledger.mark(KEY))
-        assert not ledger.had_head(bytes(31) + b"x", mark)
-        assert not ledger.had_head(KEY, "0" * 64)
+        assert ledger.keeps(KEY, mark)
+        assert ledger.keeps(KEY, ledger.mark(KEY))
+        assert not ledger.keeps(bytes(31) + b"x", mark)
+        assert not ledger.keeps(KEY, "0" * 64)
+
+
+def test_the_mark_of_an_answer_stands_for_the_answer_too(path: Path) -> None:
+    with LifetimeLedger(path) as ledger:
+        paid = ledger.charge("plan", "q2", 2, DECLARED)
+        mark = ledger.mark(KEY, giving=paid.number)
+        assert not ledger.keeps(KEY, mark)
+        ledger.answered(paid, "digest", 10)
+        assert ledger.keeps(KEY, mark)
+        assert not ledger.keeps(KEY, ledger.mark(KEY, giving=paid.number + 1))

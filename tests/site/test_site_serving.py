@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import resource
 import shutil
 from collections.abc import Iterator
@@ -22,9 +23,11 @@ from fedveil.core.types import Unit, View
 from fedveil.ledger.lifetime import LifetimeLedger
 from fedveil.runtimes.messages import PROTOCOL
 from fedveil.site import serving
+from fedveil.site.home import SiteHome
 from fedveil.site.outbox import Outbox
-from fedveil.site.refusals import RefusalKind
+from fedveil.site.refusals import RefusalKind, Refused
 from fedveil.site.serving import AnswerStep, SiteServer
+from fedveil.site.signed_receipts import read_signed_receipts, sign_receipts
 from fedveil.site.spending import Spending
 
 ONE = {"north": 60}
@@ -286,6 +289,33 @@ def test_a_disk_that_is_really_full_is_a_refusal_and_nothing_is_released_unpaid(
         assert Asker(scene, "north", server.answer).raw() == first
 
 
+def test_what_a_seeded_rehearsal_answered_is_never_taken_for_private(tmp_path: Path) -> None:
+    """Its noise can be taken off. So a site that stops rehearsing with these records has nothing left."""
+    settings = {"seed": 3, "evaluation": {"every": 1, "sigma": 8.0}}
+    scene = make_scene(tmp_path, settings, sizes={"north": 60}, allowed=policy(rehearsal=True), held_out=40)
+    home = scene.sites["north"]
+    with SiteServer(home) as server:
+        asker = Asker(scene, "north", server.answer)
+        assert asker.ask(0).header["kind"] == "update"
+        assert asker.ask(1, kind="evaluate").header["kind"] == "counts"
+    home.settings_file.write_text(home.settings_file.read_text().replace("rehearsal = true", "rehearsal = false"))
+    earnest = SiteHome(home.directory)
+    assert not earnest.policy.rehearsal
+    with earnest.opened_ledger() as ledger:
+        assert Spending(earnest).for_ever(ledger) == math.inf
+        assert read_signed_receipts(write_receipts(tmp_path, earnest, ledger)).spent == math.inf
+    scene.sites["north"] = earnest
+    with pytest.raises(Refused) as refusal:
+        scene.another_plan({})
+    assert refusal.value.kind is RefusalKind.OVER_LIFETIME
+
+
+def write_receipts(folder: Path, home: SiteHome, ledger: LifetimeLedger) -> Path:
+    path = folder / "receipts.json"
+    path.write_bytes(sign_receipts(home, ledger))
+    return path
+
+
 # A ledger that was set back
 
 
@@ -312,6 +342,28 @@ def test_a_ledger_that_was_set_back_is_noticed_by_the_mark_that_the_coordinator_
         assert server.ledger.paid == ()
 
 
+def test_a_ledger_that_lost_only_the_last_answer_is_noticed_too(scene: Scene, tmp_path: Path) -> None:
+    """It has the charge. Without the mark the site would take the answer for one that never left, and give another."""
+    home, files = scene.sites["north"], ("ledger.sqlite", "ledger.head")
+
+    def copy_before_the_answer(step: AnswerStep) -> None:
+        for name in files if step is AnswerStep.ANSWERED else ():
+            shutil.copy(home.directory / name, tmp_path / name)
+
+    with SiteServer(home, copy_before_the_answer) as server:
+        asker = Asker(scene, "north", server.answer)
+        asker.ask(round=0)
+    for name in files:
+        shutil.copy(tmp_path / name, home.directory / name)
+    for path in home.outbox.iterdir():
+        path.unlink()
+    with SiteServer(home) as server:
+        again = Asker(scene, "north", server.answer)
+        again.mark = asker.mark
+        assert [paid.answer for paid in server.ledger.paid] == [None]
+        refused(again.ask(round=0), RefusalKind.LEDGER_SET_BACK)
+
+
 def test_a_mark_of_somebody_elses_is_not_taken_for_ones_own(asker: Asker) -> None:
     for mark in ("", "00", "ab" * 96, "zz", 5, ["x"]):
         refused(asker.ask(mark=mark), RefusalKind.WRONG_QUESTION)
@@ -320,7 +372,7 @@ def test_a_mark_of_somebody_elses_is_not_taken_for_ones_own(asker: Asker) -> Non
 def test_marks_do_not_tell_how_long_the_ledger_is(asker: Asker) -> None:
     marks = [asker.ask(round=round).header["mark"] for round in range(3)]
     assert len(set(marks)) == 3
-    assert {len(mark) for mark in marks} == {192}
+    assert {len(mark) for mark in marks} == {256}
 
 
 # What leaves

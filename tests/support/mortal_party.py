@@ -72,10 +72,12 @@ def lines_of(path: Path) -> list[str]:
 
 
 def be_site(home: Path, strike: Strikes, forgetful: bool) -> None:
-    """Serve until killed. A `forgetful` site neither looks into its outbox nor notes what it has answered."""
+    """Serve until killed. A `forgetful` site neither looks into its outbox nor notes what it has answered, nor looks at
+    the marks that would show it that."""
     if forgetful:
         Outbox.get = lambda self, paid: None  # type: ignore[method-assign]
         LifetimeLedger.answered = lambda *arguments: None  # type: ignore[method-assign]
+        LifetimeLedger.keeps = lambda *arguments: True  # type: ignore[method-assign]
 
     def before(step: AnswerStep) -> None:
         strike(str(step))

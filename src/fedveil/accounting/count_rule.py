@@ -24,6 +24,7 @@ from fedveil.mechanisms.right_counts import EVALUATION, EXCHANGED, SENSITIVITY
 from fedveil.parts.cohorts import Everyone
 
 WHOLE_CLIENT = "sites count right answers under noise that hides one record, not all that a site holds"
+NO_NOISE = "the counts at the sites have no noise"
 IN_MEMORY = "sites measure the model on records of their own, whose answers lie in memory without noise"
 
 
@@ -63,6 +64,8 @@ def count_terms(counts: Rounds, relation: Relation, unit: Unit, view: View) -> C
     terms = []
     for round, times in counts:
         for declared in round.declarations:
+            if not declared.sum_std > 0:
+                return Unprotected(NO_NOISE)
             moved = declared.sensitivity * (EXCHANGED / SENSITIVITY if relation is Relation.REPLACE_ONE else 1.0)
             terms.append(Term(((Step("gaussian", declared.sum_std / moved), declared.steps),), times=times))
     return composition(*terms)

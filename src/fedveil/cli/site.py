@@ -128,6 +128,8 @@ def site_check_command(receipts: Path, key: str | None) -> None:
         f"  computed again: ε = {epsilon_text(read.spent)} of {read.policy.cell} at δ = {lifetime.delta:g},"
         f" of {lifetime.epsilon:g} for ever"
     )
+    if read.policy.rehearsal:
+        click.echo("  a rehearsal, which lets in plans that protect nothing")
     if len(read.plans) > 1:
         click.echo(
             "  as if all plans had been fixed before the first answer; the site's own ledger counts later ones more"

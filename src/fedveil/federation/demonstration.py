@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +78,10 @@ def demonstrate(folder: Path, reporter: Reporter, say: Callable[[str], None]) ->
     begun = time.monotonic()
     if folder.exists():
         raise ArgumentError("out", f"{folder} already exists; choose another")
+    patients = {name: _patients(name) for name in HOSPITALS}  # nothing is made where they are not here
     with disk_errors(folder):
         make_folder(folder, PRIVATE_FOLDER)
-    sites = _found_sites(folder)
+        sites = _found_sites(folder, patients)
     for site in sites:
         say(f"{site.name}: {site.registration.records} records, which stay in its own directory")
     home = _make_plan(folder, sites)
@@ -100,12 +101,11 @@ def demonstrate(folder: Path, reporter: Reporter, say: Callable[[str], None]) ->
     )
 
 
-def _found_sites(folder: Path) -> list[SiteHome]:
+def _found_sites(folder: Path, patients: Mapping[str, list[list[str]]]) -> list[SiteHome]:
     (folder / "schema.toml").write_text(tomli_w.dumps(_schema()), encoding="utf-8")
     public: list[list[str]] = []
     sites = []
-    for name in HOSPITALS:
-        rows = _patients(name)
+    for name, rows in patients.items():
         public += rows[::_HELD_OUT]
         table = folder / f"{name}.csv"
         _write_rows(table, [row for place, row in enumerate(rows) if place % _HELD_OUT])

@@ -58,7 +58,7 @@ class FederationStatus:
 def federation_status(home: CoordinatorHome) -> FederationStatus:
     """How things stand, also while a run goes on."""
     plan, files = home.plan, home.run
-    spent, running = _spent(home)  # first, because it takes longest
+    spent = _spent(home)  # first, because it takes longest
     contacts = home.contacts()
     events = [event for event in files.read_events() if event["event"] == "round"] if files.events.exists() else []
     moment = now()
@@ -88,7 +88,7 @@ def federation_status(home: CoordinatorHome) -> FederationStatus:
         rounds=files.published_rounds() if files.checkpoints.is_dir() else 0,
         planned=plan.spec.method.rounds,
         finished=files.result.exists(),
-        running=running,
+        running=home.is_held,
         delta=plan.context.delta,
         figure=figure.name,
         quality=measured[-1] if measured else None,
@@ -106,7 +106,7 @@ def federation_summary(status: FederationStatus) -> StatusFacts:
     elif missing:
         state = ("warn", f"missing: {', '.join(missing)}")
     else:
-        state = ("note", "running" if status.running else "not running; go on with: fedveil federation run")
+        state = ("note", "running" if status.running else "not running; next: fedveil federation run")
     where = "as the sites count, with noise" if status.counted else "on public records"
     quality = "not measured yet" if status.quality is None else f"{status.quality:.4f} {where}"
     rows = tuple(
@@ -142,15 +142,15 @@ def federation_summary(status: FederationStatus) -> StatusFacts:
     )
 
 
-def _spent(home: CoordinatorHome) -> tuple[tuple[float, ...] | None, bool]:
-    """What each site has spent by the run's ledger, and whether a run holds it now; then a copy is read."""
+def _spent(home: CoordinatorHome) -> tuple[float, ...] | None:
+    """What each site has spent by the run's ledger; where a run holds it now, by a copy."""
     files = home.run
     if not files.ledger.is_file():
-        return None, False
+        return None
     try:
-        return account(files.directory).per_client, False
+        return account(files.directory).per_client
     except LedgerBusy:
-        return (read_copy(files.ledger, lambda copy: _spent_in(home, copy.parent)), True)
+        return read_copy(files.ledger, lambda copy: _spent_in(home, copy.parent))
 
 
 def _spent_in(home: CoordinatorHome, folder: Path) -> tuple[float, ...] | None:

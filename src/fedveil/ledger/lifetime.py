@@ -169,15 +169,36 @@ class LifetimeLedger(ChainedFile):
         """All charges, in their order."""
         return tuple(self._paid)
 
+    @property
+    def given(self) -> frozenset[int]:
+        """The numbers of the charges whose answers may have left."""
+        return frozenset(paid.number for paid in self._paid if paid.answer is not None)
+
     def latest(self, question: str) -> PaidQuestion | None:
         """The last charge of a question."""
         number = self._latest.get(question)
         return None if number is None else self._paid[number]
 
-    def had_head(self, key: bytes, mark: str) -> bool:
-        """Whether the head behind a mark was ever that of this ledger."""
-        return any(keyed_digest(key, head) == mark for head in reversed([GENESIS, *self._heads]))
+    def mark(self, key: bytes, giving: int | None = None) -> str:
+        """What stands for the ledger as it is now, and tells nobody without the key how long it is.
 
-    def mark(self, key: bytes) -> str:
-        """What stands for the ledger as it is now, and tells nobody without the key how long it is."""
-        return keyed_digest(key, self.head)
+        In an answer it also stands for this: that the charge `giving` is answered. The answer's own entry can't be in
+        the head, since it has a digest of the answer, which has the mark.
+        """
+        return keyed_digest(key, self.head) + ("" if giving is None else keyed_digest(key, _given(giving)))
+
+    def keeps(self, key: bytes, mark: str) -> bool:
+        """Whether this ledger has all that a mark ever stood for."""
+        head, given = mark[:_DIGEST], mark[_DIGEST:]
+        return any(keyed_digest(key, known) == head for known in reversed([GENESIS, *self._heads])) and (
+            not given or any(keyed_digest(key, _given(number)) == given for number in sorted(self.given, reverse=True))
+        )
+
+
+_DIGEST = 64
+"""Characters of a keyed digest."""
+
+
+def _given(number: int) -> str:
+    """No head of a chain, which is in hexadecimal, is such a text."""
+    return f"answer to charge {number}"

@@ -20,6 +20,7 @@ from fedveil.core.types import Declaration, Population, Receipt
 from fedveil.engine.client import Broadcast, Upload
 from fedveil.mechanisms.noise import grid_width
 from fedveil.method import Method
+from fedveil.runtimes.longest_answer import longest_noisy, longest_update
 from fedveil.runtimes.messages import MessageUnreadable
 
 
@@ -31,7 +32,9 @@ class ExpectedAnswer:
     declared: tuple[Declaration, ...]
     size: int
     cell: float | None  # what one of the integers is worth in the update; None where the update itself is sent
+    longest: float  # of the update
     report: int | None  # numbers in the noisy report of the update's norm, if there is one
+    longest_report: float = 0.0
 
     def upload(self, client: int, answer: Mapping[str, Any], given: dict[str, Tensor]) -> Upload:
         """An answer as the loop takes it, if it is what the plan declares."""
@@ -44,8 +47,10 @@ class ExpectedAnswer:
             if not torch.equal(cells.round(), cells):
                 raise MessageUnreadable("its update is not on the grid of its noise")
             update = (cells * self.cell).to(torch.float32)
+        check_length(update, self.longest)
         if self.report is not None:
             report = checked_vector(given.pop("report", None), self.report, torch.float64)
+            check_length(report, self.longest_report)
         if given:
             raise MessageUnreadable("it has tensors that nobody asked for")
         return Upload(client, update, receipts, None, cells, report)
@@ -86,7 +91,9 @@ def expected_answers(
             declared=own,
             size=layout.size,
             cell=cell,
+            longest=longest_update(method, own, broadcast, layout.size),
             report=None if reporter is None else reporter.width,
+            longest_report=0.0 if reporter is None else longest_noisy(1.0, reporter.std, reporter.width),
         )
     return expected
 
@@ -134,3 +141,9 @@ def checked_vector(tensor: Tensor | None, size: int, kind: torch.dtype) -> Tenso
     if not bool(torch.isfinite(tensor).all()):
         raise MessageUnreadable("a tensor has values that are not finite")
     return tensor
+
+
+def check_length(tensor: Tensor, longest: float) -> None:
+    """Refuse what is longer than anything that was made as the plan says."""
+    if not float(torch.linalg.vector_norm(tensor, dtype=torch.float64)) <= longest:
+        raise MessageUnreadable("it is longer than any clipped sum with the noise that the plan declares")

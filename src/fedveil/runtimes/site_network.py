@@ -29,9 +29,11 @@ from fedveil.engine.job import Job
 from fedveil.engine.loop import MakeRuntime, Runtime
 from fedveil.engine.personal_models import Starts
 from fedveil.engine.server_state import ServerState
+from fedveil.mechanisms.noise import grid_width
 from fedveil.mechanisms.right_counts import RightCounts, counts_width, read_counts
-from fedveil.runtimes.expected_answers import checked_receipts, checked_vector, expected_answers
+from fedveil.runtimes.expected_answers import check_length, checked_receipts, checked_vector, expected_answers
 from fedveil.runtimes.local import one_thread, precomputed
+from fedveil.runtimes.longest_answer import longest_noisy
 from fedveil.runtimes.messages import (
     MessageUnreadable,
     Speaker,
@@ -214,6 +216,8 @@ class NetworkRuntime:
                     raise MessageUnreadable("it answers another question")
                 checked_receipts(answer.get("receipts"), [declared], state.round, client, width)
                 cells = checked_vector(given.get("counts"), width, torch.float64)
+                longest = longest_noisy(math.sqrt(2) * records, declared.sum_std, width)  # of counts, and of losses
+                check_length(cells * grid_width(declared.sum_std), longest)
             except MessageUnreadable as error:
                 self._sites.note(name, state.round, Refusal("not-declared", f"its counts do not count: {error}"))
                 continue

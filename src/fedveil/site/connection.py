@@ -84,9 +84,8 @@ def connected_to(home: SiteHome) -> str | None:
 def kit_of(home: SiteHome) -> Path:
     """What the site serves from; an error where it has not agreed to an invitation yet."""
     if not home.kit.is_dir():
-        raise FedveilError(
-            f"{home.directory}: not connected to anybody yet; first: fedveil site approve INVITATION.json"
-        )
+        first = "first: fedveil site approve INVITATION.json"
+        raise FedveilError(f"{home.directory}: '{home.name}' is not connected to anybody yet; {first}")
     return home.kit
 
 

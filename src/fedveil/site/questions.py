@@ -4,7 +4,7 @@ price, how often the plan has it, and how it is answered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -45,18 +45,23 @@ class TrainingQuestion:
     def declared(self) -> tuple[Declaration, ...]:
         return self.work.declared(self.broadcast)
 
+    @property
+    def charged(self) -> tuple[Declaration, ...]:
+        return self.work.charged(self.declared)
+
     def check_number(self, rounds: Sequence[int]) -> None:
         """Refuse a round more than the plan lets a site take part in; `rounds` are those it was charged for."""
         limit = self.work.plan.context.limit
         if limit is not None and self.round not in rounds and len(set(rounds)) >= limit:
             raise Refused(RefusalKind.WRONG_QUESTION, f"the plan lets a site take part in {limit} rounds")
 
-    def answer(self) -> Sendable:
-        upload = self.work.upload(self.broadcast)
+    def answer(self, charge: int, given: Collection[int]) -> Sendable:
+        """The work, for this charge; `given` are the charges whose answers may have left."""
+        upload = self.work.upload(self.broadcast, given)
         if not all(receipt.confirmed for receipt in upload.receipts):
             raise FedveilError(f"round {self.round}: what was measured on the tensors is not as declared")
         if self.work.own_model is not None:
-            self.work.own_model.keep(self.round, self.broadcast.parameters, upload.update)
+            self.work.own_model.keep(self.round, charge, self.broadcast.parameters, upload.update, given)
         plan = self.work.plan
         whole = sends_cells(plan.spec.method, self.declared, plan.population.records)
         header, tensors = sendable(upload, cells=whole)
@@ -84,6 +89,10 @@ class MeasuringQuestion:
     def declared(self) -> tuple[Declaration, ...]:
         return (self.work.planned_counts[0],)
 
+    @property
+    def charged(self) -> tuple[Declaration, ...]:
+        return self.work.charged(self.declared)
+
     def check_number(self, rounds: Sequence[int]) -> None:
         """Refuse what was measured before with another model, and more than the plan has."""
         if self.round in rounds:
@@ -93,7 +102,8 @@ class MeasuringQuestion:
         if len(rounds) >= most:
             raise Refused(RefusalKind.WRONG_QUESTION, f"the plan lets models be measured {most} times")
 
-    def answer(self) -> Sendable:
+    def answer(self, charge: int, given: Collection[int]) -> Sendable:
+        """Counts rest on nothing that was charged before."""
         cells, receipt = self.work.cells(self.round, self.parameters)
         if not receipt.confirmed:
             raise FedveilError(f"after {self.round} rounds: the noise on the counts is not as declared")

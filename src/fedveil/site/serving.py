@@ -163,13 +163,13 @@ class SiteServer:
             self._check_room(asked)
             forget_grids()
             self._before(AnswerStep.CHARGE)
-            paid = self.ledger.charge(work.plan.hash, asked.name, asked.round, asked.declared)
+            paid = self.ledger.charge(work.plan.hash, asked.name, asked.round, asked.charged)
             kept = None
         if kept is None:
             self._before(AnswerStep.COMPUTE)
-            header, tensors = asked.answer()
+            header, tensors = asked.answer(paid.number, self.ledger.given)
             header |= {"question": asked.name, "round": asked.round}
-            kept = self._message(work.plan.digest, header, tensor_bytes(tensors))
+            kept = self._message(work.plan.digest, header, tensor_bytes(tensors), giving=paid.number)
             self._before(AnswerStep.OUTBOX)
             self._outbox.put(paid, kept)
         if paid.answer is None:
@@ -184,7 +184,7 @@ class SiteServer:
         plan = asked.work.plan.hash
         alike = [paid for paid in self.ledger.paid if paid.plan == plan and is_count(paid.declared) == asked.counts]
         asked.check_number([paid.round for paid in alike])
-        following = PaidAnswer(plan, asked.work.planned, self._spending.own(asked.declared))
+        following = PaidAnswer(plan, asked.work.planned, self._spending.own(asked.charged))
         check_room(self._home.policy, self._spending.answers(self.ledger), following)
 
     def _forget_older(self, plan: str) -> None:
@@ -220,18 +220,18 @@ class SiteServer:
         signed, signature = shown[:-64], shown[-64:]
         if not self._home.signing_key.public.confirms(signature, _marked(plan, signed)):
             raise Refused(RefusalKind.WRONG_QUESTION, "the mark is not one that this site has signed")
-        if not self.ledger.had_head(self._home.mark_key, signed.hex()):
+        if not self.ledger.keeps(self._home.mark_key, signed.hex()):
             text = "the ledger here lacks entries that it had when it last answered; an older copy was put back"
             raise Refused(RefusalKind.LEDGER_SET_BACK, text)
 
-    def _mark(self, plan: bytes) -> str:
-        mark = bytes.fromhex(self.ledger.mark(self._home.mark_key))
+    def _mark(self, plan: bytes, giving: int | None) -> str:
+        mark = bytes.fromhex(self.ledger.mark(self._home.mark_key, giving))
         return (mark + self._home.signing_key.sign(_marked(plan, mark))).hex()
 
     # Messages
 
-    def _message(self, plan: bytes, header: dict[str, Any], tensors: bytes = b"") -> bytes:
-        header = {**header, "site": self._home.name, "mark": self._mark(plan)}
+    def _message(self, plan: bytes, header: dict[str, Any], tensors: bytes = b"", giving: int | None = None) -> bytes:
+        header = {**header, "site": self._home.name, "mark": self._mark(plan, giving)}
         return write_message(self._home.signing_key, Speaker.SITE, plan, header, tensors)
 
     def _refusal(self, plan: bytes, kind: RefusalKind, text: str) -> bytes:

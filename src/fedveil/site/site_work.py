@@ -8,7 +8,8 @@ another, so no two answers can be subtracted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,7 +57,17 @@ class PlannedWork:
     @cached_property
     def answers(self) -> list[tuple[Declaration, ...]]:
         """What every answer of the plan will be charged."""
-        return planned_answers(self.plan.context, self.client) + [(one,) for one in self.planned_counts]
+        every = planned_answers(self.plan.context, self.client) + [(one,) for one in self.planned_counts]
+        return [self.charged(declared) for declared in every]
+
+    def charged(self, declared: tuple[Declaration, ...]) -> tuple[Declaration, ...]:
+        """What the ledger is told of an answer: of a seeded plan, no noise, since whoever knows the seed takes it off.
+
+        Only a rehearsal answers such a plan. Its answers must not look private when it is no rehearsal any more.
+        """
+        if self.plan.spec.seed is None:
+            return declared
+        return tuple(replace(one, sum_std=0.0, row_std=0.0) for one in declared)
 
     @cached_property
     def planned(self) -> PlanBounds:
@@ -152,11 +163,15 @@ class PlannedWork:
             broadcast.round, len(self.home.records), self.plan.layers, len(self.plan.sites), broadcast.bound
         )
 
-    def upload(self, broadcast: Broadcast) -> Upload:
-        """The work of one round, with a key that nothing else is ever drawn from."""
+    def upload(self, broadcast: Broadcast, given: Collection[int]) -> Upload:
+        """The work of one round, with a key that nothing else is ever drawn from.
+
+        `given` are the charges whose answers may have left: a model of the site's own counts from then on.
+        """
         streams = self.streams()
         job, gradients = self._training
-        starts = None if self.own_model is None else self.own_model.start(broadcast.round, broadcast.parameters)
+        own = self.own_model
+        starts = None if own is None else own.start(broadcast.round, broadcast.parameters, given)
         with one_thread():
             (upload,) = local_work(
                 job.method,
