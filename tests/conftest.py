@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from hypothesis import settings
 from fedveil.cli import main, options
 from fedveil.cli.json_schema import schema_of
 from fedveil.data.dataset import Dataset, Examples, from_tensors
+from fedveil.data.sources import DataSetMissing
 
 settings.register_profile("thorough", deadline=None, derandomize=True)
 settings.register_profile("quick", settings.get_profile("thorough"), max_examples=40)
@@ -55,6 +57,27 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files with the longest tests come first, so that at the end no core waits for one of them."""
     items.sort(key=lambda item: item.path.name not in LONG)
+
+
+@contextmanager
+def skipped_without_data() -> Iterator[None]:
+    """A data set that is not on this machine skips what needs it: nobody has to fetch all of them to run the tests."""
+    try:
+        yield
+    except DataSetMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    with skipped_without_data():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    with skipped_without_data():
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from cores import use_all_cores, use_one_core
+from missing_data import skip_without_data
 from warm_scripts import run_script
 
 from fedveil.cli import main
@@ -138,8 +139,8 @@ def script(words: list[str], before: Callable[[], None] = use_one_core) -> str:
 
 
 def check(line: str, code: int, errors: str) -> None:
-    if code and "fedveil data fetch" in errors:
-        pytest.skip("needs a data set that is not here")
+    if code:
+        skip_without_data(errors)
     assert code == 0, f"{line}: {errors}"
 
 

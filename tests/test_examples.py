@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cores import use_all_cores, use_one_core
+from missing_data import skip_without_data
 from warm_scripts import run_script
 
 EXAMPLES = {path.stem: path for path in sorted((Path(__file__).parent.parent / "examples").glob("*.py"))}
@@ -16,8 +17,7 @@ def run_example(name: str, cwd: Path) -> str:
     """What it prints. Only `own` gets workers, which import the file that they are started from."""
     before = use_all_cores if name == "own" else use_one_core
     done = run_script([str(EXAMPLES[name]), "1"], cwd=cwd, before=before)
-    if "fedveil data fetch" in done.stderr:
-        pytest.skip("needs a data set that is not here")
+    skip_without_data(done.stderr)
     assert done.returncode == 0, done.stderr
     assert "accuracy" in done.stdout
     assert len(list((cwd / "runs").iterdir())) >= 1

@@ -119,10 +119,14 @@ def damaged(name: str, path: Path, size: int) -> FedveilError:
     )
 
 
-def missing(name: str, wanted: str) -> FedveilError:
+class DataSetMissing(FedveilError):
+    """A named data set is not on this machine."""
+
+
+def missing(name: str, wanted: str) -> DataSetMissing:
     """The complaint about a file that is nowhere."""
     places = " and ".join(str(directory) for directory in data_directories())
-    return FedveilError(
+    return DataSetMissing(
         f"data set '{name}': no {wanted} in {places}; run: fedveil data fetch {name}; which sets are"
         " here: fedveil data list"
     )

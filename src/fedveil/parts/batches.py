@@ -167,11 +167,7 @@ class AllocatedBatch:
 
 @dataclass(frozen=True)
 class FullBatch:
-    """Every step uses all of the client's records; the declared batch size is N.
-
-    Very many of them sit in random slots, other ones in every round, on which the rounding of long sums counts
-    (`mechanisms/arithmetic.py`): else a record less would move all others to other blocks.
-    """
+    """Every step uses all of the client's records; the declared batch size is N."""
 
     kind: ClassVar[str] = "all"
 
@@ -182,6 +178,7 @@ class FullBatch:
         return records
 
     def draw(self, records: int, steps: int, generator: np.random.Generator) -> Draw:
+        # The rounding of long sums counts on random slots (docs/numbers.md): else a record less would move all others.
         order = generator.permutation(records) if records > LONG_SUM else np.arange(records)
         return Draw(np.tile(order, (steps, 1)), np.full(steps, records, dtype=np.int64))
 
