@@ -30,6 +30,7 @@ from fedveil.engine.client import Broadcast
 from fedveil.runtimes.local import KEEP_FREED
 from network_workloads import NETWORKS, NetworkWorkload
 from peers import opacus_per_layer, plain_sgd
+from steps import processor
 
 HERE = Path(__file__).parent
 CLIENTS, STEPS = 16, 20
@@ -125,6 +126,7 @@ def main() -> None:
             print(f"  {key:40} {spread['median']:10.2f} ×   ({spread['least']:.2f} to {spread['most']:.2f})")
     report["about"] = {
         "unit": "µs of CPU time a step and client, one thread",
+        "processor": processor(),
         "load": round(os.getloadavg()[0], 1),
         "torch": torch.__version__,
         "python": platform.python_version(),

@@ -31,6 +31,7 @@ def page(results: Path = HERE / "results") -> str:
     parts = [
         _steps(_read(results, "steps")),
         _networks(_read(results, "networks")),
+        _elsewhere(_read(results, "elsewhere/steps"), _read(results, "elsewhere/networks")),
         _simulators(_read(results, "simulators")),
         _scaling(_read(results, "steps")),
         _large_population(_read(results, "memory")),
@@ -92,8 +93,9 @@ def _steps(found: dict[str, Any] | None) -> str:
     machine = found["about"]
     vectors = {16: "AVX-512", 8: "AVX2", 0: "no kernels in C"}[machine["vectors"]]
     return (
-        f"`make bench` on {machine['cores']} cores ({vectors}, torch {machine['torch']}): µs per local step per client,"
-        f" medians of {found['turns']} turns.\nEverything that is compared takes turns; a ratio is taken in every turn,"
+        f"`make bench` on {machine['cores']} cores ({machine['processor']}, {vectors}, torch {machine['torch']}): µs"
+        f" per local step per client, medians of {found['turns']} turns.\n"
+        "Everything that is compared takes turns; a ratio is taken in every turn,"
         " and its median and range are given. Opacus and the plain loop of\ntorch run in their best arrangement, one"
         " single-threaded process per core, one client after another. Times depend on the machine: the\nratios are what"
         " counts. Details are in `benchmarks/results`; `python benchmarks/page.py` makes this page of them.\n\n"
@@ -105,9 +107,31 @@ def _steps(found: dict[str, Any] | None) -> str:
     )
 
 
+def _elsewhere(steps: dict[str, Any] | None, networks: dict[str, Any] | None) -> str:
+    """Ratios depend on the processor, so an older run on another one stays on the page."""
+    if steps is None or networks is None:
+        return ""
+    return (
+        "## The same on another processor\n\n"
+        "Ratios depend on the make: the libraries that multiply matrices, for the peers and in large layers, favour some.\n"
+        "This is an earlier state on another processor with AVX-512"
+        f" ({steps['about']['peak_gflops']:.0f} GFLOP/s of matrix products on {steps['about']['cores']} cores).\n\n"
+        f"{_compared(steps['workloads'])}\n\n{_network_table(networks)}"
+    )
+
+
 def _networks(found: dict[str, Any] | None) -> str:
     if found is None:
         return ""
+    steps = " and ".join(sorted({str(result["steps"]) for result in found["networks"].values()}))
+    text = (
+        f"Networks of the kinds people bring (`python benchmarks/networks.py`): {found['about']['unit']}, in turns.\n"
+        f"Rounds of {steps} steps; every client begins with a copy of the model, which is counted for all alike."
+    )
+    return f"## Networks of one's own\n\n{text}\n\n{_network_table(found)}"
+
+
+def _network_table(found: dict[str, Any]) -> str:
     heads = ["", "Fed-CDP", "plain", "Opacus", "torch loop, plain", *COLUMNS.values()]
     labels = ("fedveil fed-cdp", "fedveil non-private", "opacus", "naive torch loop non-private")
     rows = [
@@ -121,12 +145,7 @@ def _networks(found: dict[str, Any] | None) -> str:
         ]
         for result in found["networks"].values()
     ]
-    steps = " and ".join(sorted({str(result["steps"]) for result in found["networks"].values()}))
-    text = (
-        f"Networks of the kinds people bring (`python benchmarks/networks.py`): {found['about']['unit']}, in turns.\n"
-        f"Rounds of {steps} steps; every client begins with a copy of the model, which is counted for all alike."
-    )
-    return f"## Networks of one's own\n\n{text}\n\n{_table(heads, rows)}"
+    return _table(heads, rows)
 
 
 def _simulators(found: dict[str, Any] | None) -> str:

@@ -93,6 +93,15 @@ RATIOS = {
 """The first one's time over the second one's."""
 
 
+def processor() -> str:
+    """What the processor calls itself: ratios differ between makes."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    name = facts.get("model name", platform.processor() or platform.machine())
+    return f"{name}, family {facts['cpu family']}" if "cpu family" in facts else name
+
+
 def spread(values: list[float], digits: int = 2) -> dict[str, float]:
     """Median, least and most."""
     return {
@@ -219,6 +228,7 @@ def main() -> None:
         for key in ("noise_share", "share_of_peak"):
             print(f"  {key:52} {result[key]:10.1%}")
     machine = {
+        "processor": processor(),
         "peak_gflops": round(peak, 1),
         "cores": CORES,
         "vectors": VECTOR_WIDTHS[0] if VECTOR_WIDTHS else 0,
