@@ -113,7 +113,7 @@ def _elsewhere(steps: dict[str, Any] | None, networks: dict[str, Any] | None) ->
         return ""
     return (
         "## The same on another processor\n\n"
-        "Ratios depend on the make: the libraries that multiply matrices, for the peers and in large layers, favour some.\n"
+        "Ratios depend on the make: libraries that multiply matrices, for peers and in large layers, favour some.\n"
         "This is an earlier state on another processor with AVX-512"
         f" ({steps['about']['peak_gflops']:.0f} GFLOP/s of matrix products on {steps['about']['cores']} cores).\n\n"
         f"{_compared(steps['workloads'])}\n\n{_network_table(networks)}"
