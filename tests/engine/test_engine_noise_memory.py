@@ -165,3 +165,15 @@ def test_the_newest_noises_are_remembered_and_the_oldest_forgotten(monkeypatch: 
         assert len(memory.fingerprints) <= 10
     assert all(memory.returns(mark, "another") for mark in range(995, 1000))
     assert not memory.returns(0, "another")
+
+
+@pytest.mark.parametrize(("records", "size", "steps"), [(60, 10, 1), (60, 10, 2), (60, 10, 30), (30, 1, 2)])
+def test_sizes_of_few_sound_batches_are_not_taken_for_wrong_ones(records: int, size: int, steps: int) -> None:
+    """A Gaussian's limit on the squares of so few took one of a thousand first rounds for wrong."""
+    generator, kind = torch.Generator().manual_seed(1), Sampling("poisson", records, size, records, steps)
+    for _ in range(20_000):
+        memory = NoiseMemory()
+        counts = (torch.rand(steps, records, generator=generator) < size / records).sum(dim=1)
+        memory._count_sizes(counts.double(), records, size / records)
+        positions = torch.zeros(0, steps, records, dtype=torch.int64)
+        assert memory.confirms_batches(positions, counts[:0], [kind][:0], [])

@@ -41,6 +41,7 @@ class NoiseMemory:
     batch_sums: float = 0.0  # of deviations from the expected batch size, in standard deviations
     batch_squares: float = 0.0
     batch_spread: float = 0.0  # the variance of a sum of squares
+    batch_least: float = math.inf  # the smallest standard deviation of a batch's size
     batches: int = 0
 
     def returns(self, fingerprint: int, owner: Hashable) -> bool:
@@ -109,10 +110,15 @@ class NoiseMemory:
                 self._count_sizes(counts[k].double(), kinds[k].records, kinds[k].batch / kinds[k].records)
             elif kinds[k].kind == "allocated":
                 self._count_sizes(counts[k].double(), kinds[k].records, 1 / counts.shape[1])
+        # Of few batches, or small ones, the tails are heavier than a Gaussian's: Bernstein's bound for the sum, Laurent and
+        # Massart's for that of squares, with the length that a single size reaches by Bernstein's in place of a Gaussian's.
+        bend = -NO_CHANCE / (3 * self.batch_least)
+        single = (bend + math.sqrt(bend**2 - 2 * NO_CHANCE)) ** 2
+        room = MEASURED_DEVIATIONS * math.sqrt(self.batch_spread) + 1e-9
         return (
             good
-            and abs(self.batch_sums) <= MEASURED_DEVIATIONS * math.sqrt(self.batches) + 1e-9
-            and abs(self.batch_squares) <= MEASURED_DEVIATIONS * math.sqrt(self.batch_spread) + 1e-9
+            and abs(self.batch_sums) <= MEASURED_DEVIATIONS * math.sqrt(self.batches) + bend + 1e-9
+            and -room <= self.batch_squares <= room + single
         )
 
     def _confirms_draws(self, positions: Tensor, kind: Sampling, owner: Hashable) -> bool:
@@ -134,6 +140,7 @@ class NoiseMemory:
         self.batch_squares += float((deviations.square() - 1).sum())
         self.batch_spread += len(sizes) * (2 + 1 / variance)  # fourth moment of a binomial, from above
         self.batches += len(sizes)
+        self.batch_least = min(self.batch_least, math.sqrt(variance))
 
 
 def same_batch(kind: Sampling, steps: int) -> float:
