@@ -110,8 +110,8 @@ class NoiseMemory:
                 self._count_sizes(counts[k].double(), kinds[k].records, kinds[k].batch / kinds[k].records)
             elif kinds[k].kind == "allocated":
                 self._count_sizes(counts[k].double(), kinds[k].records, 1 / counts.shape[1])
-        # Of few batches, or small ones, the tails are heavier than a Gaussian's: Bernstein's bound for the sum, Laurent and
-        # Massart's for that of squares, with the length that a single size reaches by Bernstein's in place of a Gaussian's.
+        # Of few or small batches the tails are heavier than a Gaussian's: Bernstein's bound for the sum, Laurent and
+        # Massart's for squares, with the length that a single size reaches by Bernstein's in place of a Gaussian's.
         bend = -NO_CHANCE / (3 * self.batch_least)
         single = (bend + math.sqrt(bend**2 - 2 * NO_CHANCE)) ** 2
         room = MEASURED_DEVIATIONS * math.sqrt(self.batch_spread) + 1e-9
