@@ -158,7 +158,8 @@ def summed_in_blocks(gradients: Gradients, parameters: Tensor, batch: Batch, fac
     while first < slots:
         blocks = max(min(together, (slots - first) // size), 1)
         block = _blocks_as_clients(batch, slice(first, first + blocks * size), blocks)
-        sums = gradients.sums(parameters.repeat_interleave(blocks, dim=0), block, factors)
+        own = parameters if blocks == 1 else parameters.repeat_interleave(blocks, dim=0)
+        sums = gradients.sums(own, block, factors)
         total += sums.total.view(count, blocks, -1).sum(dim=1, dtype=torch.float64)
         losses += sums.losses.view(count, blocks).sum(dim=1)
         rejected += sums.rejected.view(count, blocks).sum(dim=1)
