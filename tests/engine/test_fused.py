@@ -17,20 +17,28 @@ from torch.nn.functional import cross_entropy
 from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused import Fused
-from fedveil.engine.fused import build as build_module
 from fedveil.engine.fused import convolution as convolution_module
+from fedveil.engine.fused import network as network_module
 from fedveil.engine.gradients import Batch, Factors
 from fedveil.mechanisms.clip import Clip
-from fedveil.native.small_layers import VECTOR_WIDTHS
+from fedveil.native.calls import VECTOR_WIDTHS
 
 CLASSES = 4
 
 
-@pytest.fixture(scope="module", autouse=True, params=[0, *VECTOR_WIDTHS[:1]], ids=lambda lanes: f"{lanes} lanes")
+ARRANGEMENTS = [(0, 1), *[(lanes, near) for lanes in VECTOR_WIDTHS[:1] for near in (1, 1 << 20)]]
+"""Floats in a vector (none: PyTorch), and bytes of clients who are computed together: one by one, or all of a test's."""
+
+
+@pytest.fixture(scope="module", autouse=True, params=ARRANGEMENTS, ids=str)
 def lanes(request: pytest.FixtureRequest) -> Iterator[int]:
     """Every test runs on PyTorch alone, and with the kernels in C where there are some."""
-    with patch.object(build_module, "VECTOR_WIDTHS", (request.param,) if request.param else ()):
-        yield request.param
+    lanes, near = request.param
+    with (
+        patch.object(network_module, "VECTOR_WIDTHS", (lanes,) if lanes else ()),
+        patch.object(network_module, "_NEAR", near),
+    ):
+        yield lanes
 
 
 def clip(norms: Tensor) -> Tensor:

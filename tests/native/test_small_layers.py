@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, max_pool2d
 
-from fedveil.native.small_layers import VECTOR_WIDTHS, ConvolutionShape
+from fedveil.native.calls import VECTOR_WIDTHS
+from fedveil.native.small_layers import ConvolutionShape
 
 CLIENTS, SLOTS = 3, 4
 

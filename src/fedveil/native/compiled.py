@@ -6,7 +6,7 @@ from types import ModuleType
 
 from fedveil.core.errors import FedveilError
 
-VERSION = 3
+VERSION = 4
 """Of what kernels take and give; the same number stands in both C files."""
 
 

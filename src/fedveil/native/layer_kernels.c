@@ -14,11 +14,13 @@
 #define Py_LIMITED_API 0x030B0000
 #include <Python.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Vectors or rows at a time; floats behind an image; floats that a core's nearest cache holds beside others. */
-enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR = 6144 };
+/* Vectors or rows at a time; floats behind an image; floats that a core's nearest cache holds beside others; tensors that
+ * a kernel takes. */
+enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR = 6144, MEMORIES = 6 };
 
 /* Sizes of a call, as Python gives them. */
 typedef struct {
@@ -26,6 +28,14 @@ typedef struct {
     int32_t channels, filters, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
     int32_t planar, brief, relu; /* the inputs are [C, H, W]; kernel rows are short; outputs are cut off at 0 */
 } Shape;
+
+/* A kernel and where its memory is: `offset` bytes behind an address that is given when it runs, and `stride` bytes
+ * further for each group of clients before. */
+typedef struct {
+    Shape shape; /* of one group */
+    int64_t kernel;
+    struct { int64_t root, offset, stride; } places[MEMORIES];
+} Call;
 
 /* How an arranged image is walked through, whose pixels are `depth` floats long. Pixel p begins at `at[p]`; its kernel
  * rows lie `line` floats apart. A kernel row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is
@@ -90,6 +100,37 @@ static void pack(const Shape *s, const Walk *w, const float *weights, float *mat
 }
 
 typedef void Kernel(const Shape *s, float *const *buffers);
+
+/* Cross-entropy of outputs and its derivative by them, times the weight of the label's class if classes have any. What has
+ * no weight itself is padding and gives zeros. A label that is no class gives what is not a number. */
+static void classes(const Shape *s, float *const *b) {
+    const int64_t *labels = (const int64_t *)b[1];
+    for (int e = 0, n = s->width; e < s->clients * s->slots; e++) {
+        const float *x = b[0] + (ptrdiff_t)e * n, weight = b[2][e];
+        float *delta = b[4] + (ptrdiff_t)e * n, most = x[0], sum = 0, scale = 1;
+        int64_t label = weight > 0 ? labels[e] : 0;
+        for (int i = 1; i < n; i++)
+            most = x[i] > most ? x[i] : most;
+        for (int i = 0; i < n; i++)
+            sum += delta[i] = expf(x[i] - most);
+        if (label < 0 || label >= n)
+            label = 0, scale = NAN;
+        else if (b[5])
+            scale = b[5][label];
+        b[3][e] = weight > 0 ? (logf(sum) - (x[label] - most)) * scale : 0;
+        for (int i = 0; i < n; i++)
+            delta[i] = weight > 0 ? (delta[i] / sum - (i == label)) * scale : 0;
+    }
+}
+
+/* Images of pixels become those of channels, or with `planar` the way back. */
+static void turn(const Shape *s, float *const *b) {
+    int size = s->channels * s->height * s->width, rows = s->planar ? s->channels : size / s->channels, columns = size / rows;
+    for (int e = 0; e < s->clients * s->slots; e++)
+        for (int j = 0; j < columns; j++)
+            for (int i = 0; i < rows; i++)
+                b[1][(ptrdiff_t)e * size + j * rows + i] = b[0][(ptrdiff_t)e * size + i * columns + j];
+}
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -163,25 +204,36 @@ static int lanes_here(void) { return 0; }
 #define BOTH(name) {NULL, NULL}
 #endif
 
-static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients), BOTH(collect),
-                                     BOTH(dense),    BOTH(outer),   BOTH(pool),     BOTH(dense_back),
-                                     BOTH(dense_norms)};
+static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients),  BOTH(collect),
+                                     BOTH(dense),    BOTH(outer),   BOTH(pool),       BOTH(dense_back),
+                                     BOTH(dense_norms), BOTH(bend), {classes, classes}, {turn, turn}};
 
-/* run(kernel, lanes, shape i32[20], scratch, five addresses): whoever calls has checked that they fit together. */
+/* run(lanes, clients, calls, scratch, roots u64): all calls for one group of clients, then for the next, whose memory is
+ * still near. Whoever calls has checked that they fit together. */
 static PyObject *py_run(PyObject *self, PyObject *arguments) {
-    int kernel, lanes, known = sizeof kernels / sizeof *kernels;
-    Py_buffer shape, room;
-    unsigned long long at[5];
-    float *buffers[5];
-    if (!PyArg_ParseTuple(arguments, "iiy*w*KKKKK", &kernel, &lanes, &shape, &room, at, at + 1, at + 2, at + 3, at + 4))
+    int lanes, clients, known = sizeof kernels / sizeof *kernels;
+    Py_buffer calls, room, roots;
+    if (!PyArg_ParseTuple(arguments, "iiy*w*y*", &lanes, &clients, &calls, &room, &roots))
         return NULL;
-    int fits = shape.len == sizeof(Shape) && kernel >= 0 && kernel < known && lanes >= 8 && lanes <= lanes_here();
-    for (int i = 0; i < 5; i++)
-        buffers[i] = (float *)(uintptr_t)at[i];
-    scratch = (char *)(((uintptr_t)room.buf + 63) / 64 * 64);
-    if (fits)
-        kernels[kernel][lanes == 8](shape.buf, buffers);
-    PyBuffer_Release(&shape), PyBuffer_Release(&room);
+    const Call *call = calls.buf, *end = call + calls.len / sizeof *call;
+    int fits = calls.len > 0 && calls.len % sizeof *call == 0 && call->shape.clients > 0 && lanes >= 8 && lanes <= lanes_here();
+    for (const Call *c = call; fits && c < end; c++) {
+        fits &= c->kernel >= 0 && c->kernel < known && c->shape.clients == call->shape.clients;
+        for (int i = 0; i < MEMORIES; i++)
+            fits &= c->places[i].root >= 0 && c->places[i].root < roots.len / 8;
+    }
+    for (int first = 0, group = 0; fits && first < clients; first += call->shape.clients, group++)
+        for (const Call *c = call; c < end; c++) {
+            Shape shape = c->shape;
+            float *memory[MEMORIES];
+            for (int i = 0; i < MEMORIES; i++)
+                memory[i] = (float *)(uintptr_t)(((uint64_t *)roots.buf)[c->places[i].root] + c->places[i].offset +
+                                                 group * c->places[i].stride);
+            shape.clients = shape.clients < clients - first ? shape.clients : clients - first;
+            scratch = (char *)(((uintptr_t)room.buf + 63) / 64 * 64);
+            kernels[c->kernel][lanes == 8](&shape, memory);
+        }
+    PyBuffer_Release(&calls), PyBuffer_Release(&room), PyBuffer_Release(&roots);
     return fits ? PyBool_FromLong(1) : PyErr_Format(PyExc_ValueError, "no such kernel");
 }
 
@@ -192,7 +244,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "layer_kernels", NULL
 PyMODINIT_FUNC PyInit_layer_kernels(void) {
     PyObject *made = PyModule_Create(&module);
     if (made != NULL)
-        PyModule_AddIntConstant(made, "VERSION", 3); /* as in compiled.py */
+        PyModule_AddIntConstant(made, "VERSION", 4); /* as in compiled.py */
     return made;
 }
 #else
@@ -576,15 +628,31 @@ static void NAME(dense_back)(const Shape *s, float *const *b) {
                        b[2] + (ptrdiff_t)client * s->slots * s->channels);
 }
 
-/* The sums of clients' gradients by the weights and biases of a dense layer: products of its deltas and its inputs. */
+/* The sums of clients' gradients by the weights and biases of a dense layer, each times its factor if there are any:
+ * products of its deltas and its inputs. */
 static void NAME(outer)(const Shape *s, float *const *b) {
+    int n = s->filters;
+    float *deltas = take((size_t)s->slots * n), *biases = take(n);
     for (int client = 0; client < s->clients; client++) {
-        const float *deltas = b[1] + (ptrdiff_t)client * s->slots * s->filters;
         float *total = b[2] + (ptrdiff_t)client * s->size;
-        NAME(products)(s->filters, s->slots, s->channels, b[0] + (ptrdiff_t)client * s->slots * s->channels, deltas, 1,
-                       s->filters, total + s->weight);
-        for (int i = 0; s->bias >= 0 && i < s->slots * s->filters; i++)
-            total[s->bias + i % s->filters] = deltas[i] + (i < s->filters ? 0 : total[s->bias + i % s->filters]);
+        for (int e = 0, first = client * s->slots; e < s->slots; e++)
+            for (int o = 0; o < n; o++) {
+                float delta = b[1][(ptrdiff_t)(first + e) * n + o] * (b[3] ? b[3][first + e] : 1);
+                deltas[e * n + o] = delta, biases[o] = delta + (e ? biases[o] : 0);
+            }
+        NAME(products)(n, s->slots, s->channels, b[0] + (ptrdiff_t)client * s->slots * s->channels, deltas, 1, n,
+                       total + s->weight);
+        if (s->bias >= 0)
+            memcpy(total + s->bias, biases, n * sizeof *biases);
+    }
+}
+
+/* Numbers, or derivatives by what became of them, with zeros where these are not positive. */
+static void NAME(bend)(const Shape *s, float *const *b) {
+    ptrdiff_t size = (ptrdiff_t)s->clients * s->slots * s->width;
+    for (ptrdiff_t i = 0; i < size; i += LANES) {
+        int left = LEAST(size - i, LANES);
+        NAME(store)(b[2] + i, NAME(keep)(NAME(load)(b[0] + i, left), NAME(load)(b[1] + i, left)), left);
     }
 }
 

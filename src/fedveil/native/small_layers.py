@@ -14,16 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedveil.native.compiled import check_version
-
-try:
-    from fedveil.native import layer_kernels
-except ImportError:  # there was no compiler when fedveil was installed
-    VECTOR_WIDTHS: tuple[int, ...] = ()
-else:
-    check_version(layer_kernels)
-    VECTOR_WIDTHS = tuple(lanes for lanes in (16, 8) if lanes <= layer_kernels.lanes())
-"""The widths of vectors that this machine has, in floats, the widest first: AVX-512, AVX2."""
+from fedveil.native.calls import VECTOR_WIDTHS, Call, call
 
 MOST_TAPS = 1 << 16
 """Weights of one filter, at most."""
@@ -97,6 +88,17 @@ class ConvolutionShape:
             *examples, size, 0, -1, channels, channels, *sizes, *kernel, *stride, 0, 0, *output, False, False, False
         )
 
+    @staticmethod
+    def numbers(examples: tuple[int, int], count: int) -> ConvolutionShape:
+        """So many numbers of each example, one by one."""
+        return ConvolutionShape(*examples, 1, 0, -1, 1, 1, 1, count, 1, 1, 1, 1, 0, 0, 1, count, False, False, False)
+
+    @staticmethod
+    def images(examples: tuple[int, int], channels: int, pixels: int, *, planar: bool = False) -> ConvolutionShape:
+        """Images as they are."""
+        sizes = (1, pixels, 1, 1, 1, 1, 0, 0, 1, pixels)
+        return ConvolutionShape(*examples, channels**2, 0, -1, channels, channels, *sizes, planar, False, False)
+
     @property
     def taps(self) -> int:
         return self.channels * self.kernel_height * self.kernel_width
@@ -120,6 +122,8 @@ class ConvolutionShape:
             "G": examples * self.gradient_size,
             "N": examples,
             "n": examples,
+            "L": examples,
+            "W": self.width,
         }
 
     @cached_property
@@ -174,9 +178,9 @@ class ConvolutionShape:
         """
         self._run(8, lanes, "ION", inputs, delta, norms)
 
-    def outer(self, inputs: Tensor, delta: Tensor, total: Tensor, lanes: int) -> None:
-        """Write the sum of a dense layer's gradients, products of `delta` and inputs, added in their order."""
-        self._run(5, lanes, "IOP", inputs, delta, total)
+    def outer(self, inputs: Tensor, delta: Tensor, total: Tensor, lanes: int, factors: Tensor | None = None) -> None:
+        """Write the sum of a dense layer's gradients, products of `delta` times factors and inputs, in their order."""
+        self._run(5, lanes, "IOPN", inputs, delta, total, factors)
 
     def pool(self, inputs: Tensor, outputs: Tensor, winners: Tensor, lanes: int) -> None:
         """Write the largest number of each window, channel by channel, and its place in the window."""
@@ -186,17 +190,33 @@ class ConvolutionShape:
         """Write the derivative by a pool's inputs."""
         self._run(6, lanes, "IOOO", result, outputs, winners, delta)
 
+    def classes(
+        self, outputs: Tensor, labels: Tensor, weights: Tensor, losses: Tensor, delta: Tensor, shares: Tensor | None, lanes: int
+    ) -> None:
+        """Write the cross-entropy of every example's outputs and its derivative by them; zeros where a weight is 0.
+
+        `shares` are weights of the classes. A label that is no class gives what is not a number.
+        """
+        self._run(10, lanes, "ILNNOW", outputs, labels, weights, losses, delta, shares)
+
+    def bend(self, values: Tensor, outputs: Tensor, result: Tensor, lanes: int) -> None:
+        """Write values with zeros where outputs are not positive: a ReLU of `values` themselves, or the way back."""
+        self._run(9, lanes, "IOO", values, outputs, result)
+
+    def turn(self, inputs: Tensor, outputs: Tensor, lanes: int) -> None:
+        """Write channels-last images as `[C, H, W]`; with `planar` the way back."""
+        self._run(11, lanes, "IO", inputs, outputs)
+
     def _run(self, kernel: int, lanes: int, kinds: str, *memory: Tensor | None) -> None:
         if lanes not in VECTOR_WIDTHS:
             raise ValueError(f"this machine has no vectors of {lanes} floats")
-        addresses = [0] * 5
-        for place, (kind, tensor) in enumerate(zip(kinds, memory, strict=True)):
+        for kind, tensor in zip(kinds, memory, strict=True):
             if tensor is None:
                 continue
-            if not (tensor.numel() == self._counts[kind] and tensor.is_contiguous() and tensor.dtype == torch.float32):
+            known = tensor.dtype == (torch.int64 if kind == "L" else torch.float32)
+            if not (tensor.numel() == self._counts[kind] and tensor.is_contiguous() and known):
                 raise ValueError(f"memory of shape {tuple(tensor.shape)} does not fit {self}")
-            addresses[place] = tensor.data_ptr()
-        layer_kernels.run(kernel, lanes, self._numbers, self._room, *addresses)
+        call(Call(kernel, lanes, self.clients, self._numbers, self._room, memory))
 
 
 def _up(count: int) -> int:

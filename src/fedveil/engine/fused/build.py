@@ -11,9 +11,10 @@ from fedveil.core.parameters import Layout
 from fedveil.engine.fused.convolution import Convolution
 from fedveil.engine.fused.dense import Dense
 from fedveil.engine.fused.direct_convolution import DirectConvolution
+from fedveil.engine.fused.direct_stages import DirectFlatten, DirectMaxPool, DirectRelu
 from fedveil.engine.fused.first_convolution import FirstConvolution
 from fedveil.engine.fused.geometry import Geometry
-from fedveil.engine.fused.pools import AveragePool, DirectMaxPool, MaxPool
+from fedveil.engine.fused.pools import AveragePool, MaxPool
 from fedveil.engine.fused.stages import (
     RELU,
     SIGMOID,
@@ -28,21 +29,18 @@ from fedveil.engine.fused.stages import (
     rescale,
 )
 from fedveil.models.networks import Rescale
-from fedveil.native.small_layers import MOST_TAPS, VECTOR_WIDTHS
+from fedveil.native.small_layers import MOST_TAPS
 
 
 class Unknown(Exception):
     """The model has a part for which there is no stage."""
 
 
-def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...], lanes: int | None = None) -> list[Stage]:
+def stages_of(model: nn.Module, layout: Layout, input_shape: tuple[int, ...], lanes: int) -> list[Stage]:
     """The stages of `model` for examples of `input_shape`; raises `Unknown` rather than guess.
 
-    Convolutions are computed in C on vectors of `lanes` floats, by default the widest that this machine has; in PyTorch
-    where there are none, or with `lanes` = 0.
+    With `lanes` they are computed in C on vectors of so many floats, where there is a kernel.
     """
-    if lanes is None:
-        lanes = VECTOR_WIDTHS[0] if VECTOR_WIDTHS else 0
     return _Builder(layout, input_shape, lanes).build(leaves_of(model, layout))
 
 
@@ -125,6 +123,8 @@ class _Builder:
         if rule is RELU and isinstance(before, DirectConvolution) and not before.relu:
             before.relu = True
             return None
+        if rule is RELU and self.lanes:
+            return DirectRelu(torch.Size(after).numel(), self.lanes)
         if rule is not None:
             in_place = bool(self.stages) and isinstance(self.stages[-1], Layer)
             return Activation(rule, torch.Size(after).numel(), in_place)
@@ -150,6 +150,8 @@ class _Builder:
             raise Unknown("a partial flatten")
         if len(self.shape) == 1:
             return None
+        if self.lanes and self.channels_last:
+            return DirectFlatten(self.shape, self.lanes)
         return Flatten(torch.Size(self.shape).numel(), self.channels_last)
 
     def _places(self, name: str, bias: Tensor | None) -> tuple[int, slice, slice | None]:

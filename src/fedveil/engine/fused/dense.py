@@ -78,18 +78,22 @@ class Dense(Layer):
         return torch.mul(sizes, errors)
 
     def collect(self, factors: Tensor, total: Tensor, shelf: Shelf) -> None:
+        delta = shelf.kept["delta"]
+        if self._direct(shelf):
+            self._shape(shelf, total).outer(shelf.kept["inputs"], delta, total, self.lanes, factors.contiguous())
+            return
         scaled = shelf.buffer("scaled", shelf.slots, self.outputs)
-        torch.mul(shelf.kept["delta"], factors.unsqueeze(-1), out=scaled)
-        self._sum(scaled, total, shelf)
+        self._sum(torch.mul(delta, factors.unsqueeze(-1), out=scaled), total, shelf)
 
     def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> Tensor | None:
+        if self._direct(shelf):
+            delta = delta.contiguous()
+            self._shape(shelf, total).outer(shelf.kept["inputs"], delta, total, self.lanes)
+            return self.measure(delta, shelf)
         self._sum(delta, total, shelf)
-        return self.measure(delta, shelf).sum(dim=-1) if self._direct(shelf) else None
+        return None
 
     def _sum(self, delta: Tensor, total: Tensor, shelf: Shelf) -> None:
-        if self._direct(shelf):
-            self._shape(shelf, total).outer(shelf.kept["inputs"], delta.contiguous(), total, self.lanes)
-            return
         torch.bmm(delta.mT, shelf.kept["inputs"], out=self._matrix(total))
         if self.bias is not None:
             total[:, self.bias].copy_(delta.sum(dim=1))

@@ -10,12 +10,15 @@ from torch import Tensor, nn
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused.build import Unknown, stages_of
-from fedveil.engine.fused.output_deltas import output_deltas
-from fedveil.engine.fused.stages import Layer, Stage
-from fedveil.engine.fused.workspace import Shelf, Workspace
+from fedveil.engine.fused.passes import GroupByGroup, Network, Passes, StageByStage
+from fedveil.engine.fused.workspace import Recent
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
+from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
 
 _WORKING_SET = 9 << 20
+_NEAR = 1 << 20
+"""Bytes that a core's own cache holds, about."""
+
 _MOST_CLIENTS = 64
 
 
@@ -28,12 +31,11 @@ class Fused:
 
     random = False
 
-    def __init__(self, layout: Layout, stages: list[Stage], objective: Objective) -> None:
-        self.layout = layout
-        self._objective = objective
-        self._stages = stages
-        self._first_layer = next(i for i, stage in enumerate(stages) if isinstance(stage, Layer))
-        self._workspace = Workspace(len(stages))
+    def __init__(self, network: Network) -> None:
+        self.layout, self._network = network.layout, network
+        self._by_stage = Recent(lambda clients, slots: StageByStage(network, clients, slots))
+        self._passes: Recent[Passes] = Recent(self._make_passes)
+        self._totals = Recent(lambda clients, _: torch.empty(clients, network.layout.size))
 
     @staticmethod
     def build(
@@ -44,13 +46,17 @@ class Fused:
     ) -> Fused | None:
         """None where the model has a part this path does not know; the caller then takes the general path.
 
-        `lanes` is for convolutions in C (`stages_of`).
+        Layers are computed in C on vectors of `lanes` floats, by default the widest that this machine has; in PyTorch
+        where there are none, or with `lanes` = 0.
         """
+        if lanes is None:
+            lanes = VECTOR_WIDTHS[0] if VECTOR_WIDTHS else 0
         layout = Layout.of(model)
         try:
-            return Fused(layout, stages_of(model, layout, input_shape, lanes), objective)
+            stages = stages_of(model, layout, input_shape, lanes)
         except Unknown:
             return None
+        return Fused(Network(layout, tuple(stages), objective, input_shape, lanes))
 
     def recommended_clients(self, batch: int, *, noised: bool = False) -> int:
         """How many clients to compute at once, from the memory one client's step touches.
@@ -61,79 +67,68 @@ class Fused:
         and drawing takes longer than fetching what it is added to: there the parameters count once, not three times.
         """
         vectors = 1 if noised else 3
-        numbers = vectors * self.layout.size + batch * sum(stage.floats(batch) for stage in self._stages)
+        numbers = vectors * self.layout.size + self._floats(batch)
         return max(1, min(_MOST_CLIENTS, _WORKING_SET // (4 * numbers)))
+
+    def _floats(self, slots: int) -> int:
+        return slots * sum(stage.floats(slots) for stage in self._network.stages)
+
+    def _make_passes(self, clients: int, slots: int) -> Passes:
+        together = max(1, min(clients, _NEAR // (4 * self._floats(slots))))
+        try:
+            return GroupByGroup(self._network, clients, slots, together)
+        except NotRecorded:
+            return self._by_stage.of(clients, slots)
 
     @torch.no_grad()
     def sums(self, parameters: Tensor, batch: Batch, factors: Factors | None) -> Sums:
-        shelves = self._workspace.shelves(*batch.labels.shape)
-        parameters = parameters.contiguous()  # in a first step one model for all: copied here once, not by every layer
-        losses, delta = self._forward(parameters, batch, shelves)
-        total = shelves[-1].buffer("total", self.layout.size)
+        passes, total = self._passes.of(*batch.labels.shape), self._totals.of(*batch.labels.shape)
+        parameters = parameters.contiguous()  # in a first step one model for all
         if factors is None:
-            return self._plain_sums(parameters, batch, shelves, losses, delta, total)
-        norms = self._measure(parameters, delta, shelves)
-        present = batch.weights > 0
-        doubtful, counted, whole = None, present, bool(present.all())
+            return self._plain_sums(passes, parameters, batch, total)
+        losses, by_group = passes.norms(parameters, batch)
+        weights = batch.weights.unsqueeze(-1)
+        norms, counted, doubtful = torch.stack(by_group, dim=-1).mul_(weights), weights, None
+        rejected = torch.zeros(len(losses), dtype=torch.int64)
         if not math.isfinite(float(norms.sum() + losses.sum())):
-            finite, whole = _finite(norms, losses), False
-            doubtful, counted = _clients_with_any(~finite), finite & present
-        if not whole:
-            norms, losses = torch.where(counted.unsqueeze(-1), norms, 0.0), torch.where(counted, losses, 0.0)
-        scales = factors(norms) * torch.where(counted, batch.weights, 0.0).unsqueeze(-1)
-        by_group = scales.permute(2, 0, 1).contiguous()
-        for stage, shelf in zip(self._stages, shelves, strict=False):
-            if isinstance(stage, Layer):
-                stage.collect(by_group[stage.group], total, shelf)
+            finite, present = _finite(norms, losses), batch.weights > 0
+            doubtful, rejected = _clients_with_any(~finite), (present & ~finite).sum(dim=-1)
+            counted = torch.where(finite, batch.weights, 0.0).unsqueeze(-1)
+            shown = counted > 0
+            norms, losses = torch.where(shown, norms, 0.0), torch.where(shown.squeeze(-1), losses, 0.0)
+        scales = factors(norms) * counted
+        passes.collect(scales.permute(2, 0, 1).contiguous().unbind(0), total)
         if doubtful is not None:
             rows = self.rows(parameters[doubtful], _pick(batch, doubtful)).rows
             total[doubtful] = self._weighted(rows, scales[doubtful])
-        rejected = (present & ~counted).sum(dim=-1)
         return Sums(total, losses.sum(dim=-1), norms, rejected)
 
-    def _plain_sums(
-        self,
-        parameters: Tensor,
-        batch: Batch,
-        shelves: list[Shelf],
-        losses: Tensor,
-        delta: Tensor,
-        total: Tensor,
-    ) -> Sums:
+    def _plain_sums(self, passes: Passes, parameters: Tensor, batch: Batch, total: Tensor) -> Sums:
         """The sum without clipping. Per client, bounds of its parts tell whether anything in it was not finite."""
-        delta.mul_(batch.weights.unsqueeze(-1))
-        sizes = losses.sum(dim=-1)
-        for index in range(len(self._stages) - 1, self._first_layer - 1, -1):
-            stage, shelf = self._stages[index], shelves[index]
-            if isinstance(stage, Layer):
-                bounds = stage.accumulate(delta, total, shelf)
-                if bounds is None:
-                    bounds = torch.linalg.vector_norm(total[:, self.layout.group_slices[stage.group]], dim=-1)
-                sizes += bounds
-            if index > self._first_layer:
-                delta = stage.backward(delta, parameters, shelf)
-        summed = torch.where(batch.weights > 0, losses, 0.0).sum(dim=-1)
-        rejected = torch.zeros_like(summed, dtype=torch.int64)
-        doubtful = _clients_with_any(~torch.isfinite(sizes).unsqueeze(-1))
-        if doubtful is not None:
-            some = _pick(batch, doubtful)
-            outcome = self.rows(parameters[doubtful], some)
-            scales = some.weights.unsqueeze(-1).expand(-1, -1, self.layout.group_count)
-            total[doubtful] = self._weighted(outcome.rows, scales)
-            summed[doubtful] = outcome.losses.sum(dim=-1)
-            rejected[doubtful] = outcome.rejected
+        losses, bounds = passes.plain(parameters, batch, total)
+        summed = losses.sum(dim=-1)
+        sizes = summed.clone()
+        for part, norms in zip(self.layout.group_slices, bounds, strict=True):
+            sizes += torch.linalg.vector_norm(total[:, part], dim=-1) if norms is None else norms.sum(dim=-1)
+        rejected = torch.zeros(len(losses), dtype=torch.int64)
+        if not math.isfinite(float(sizes.sum())):
+            doubtful = _clients_with_any(~torch.isfinite(sizes).unsqueeze(-1))
+            if doubtful is not None:
+                some = _pick(batch, doubtful)
+                outcome = self.rows(parameters[doubtful], some)
+                scales = some.weights.unsqueeze(-1).expand(-1, -1, self.layout.group_count)
+                total[doubtful] = self._weighted(outcome.rows, scales)
+                summed[doubtful] = outcome.losses.sum(dim=-1)
+                rejected[doubtful] = outcome.rejected
         return Sums(total, summed, None, rejected)
 
     @torch.no_grad()
     def rows(self, parameters: Tensor, batch: Batch) -> Rows:
-        shelves = self._workspace.shelves(*batch.labels.shape)
-        parameters = parameters.contiguous()
-        losses, delta = self._forward(parameters, batch, shelves)
-        norms = self._measure(parameters, delta, shelves)
+        passes = self._by_stage.of(*batch.labels.shape)
+        losses, by_group = passes.norms(parameters.contiguous(), batch)
+        norms = torch.stack(by_group, dim=-1)
         rows = torch.empty(*batch.labels.shape, self.layout.size)
-        for stage, shelf in zip(self._stages, shelves, strict=False):
-            if isinstance(stage, Layer):
-                stage.rows(rows, shelf)
+        passes.rows(rows)
         present = batch.weights > 0
         counted = _finite(norms, losses) & present
         shown = counted.unsqueeze(-1)
@@ -143,24 +138,6 @@ class Fused:
             norms=torch.where(shown, norms, 0.0),
             rejected=(present & ~counted).sum(dim=-1),
         )
-
-    def _forward(self, parameters: Tensor, batch: Batch, shelves: list[Shelf]) -> tuple[Tensor, Tensor]:
-        """Each example's loss `[K, B]` and its derivative by the outputs `[K, B, outputs]`."""
-        outputs = batch.inputs.contiguous()
-        for stage, shelf in zip(self._stages, shelves, strict=False):
-            outputs = stage.forward(outputs, parameters, shelf)
-        return output_deltas(self._objective, outputs, batch, shelves[-1])
-
-    def _measure(self, parameters: Tensor, delta: Tensor, shelves: list[Shelf]) -> Tensor:
-        """The backward pass; returns the norms `[K, B, M]` of each example's gradient, layer by layer."""
-        norms = torch.empty(*delta.shape[:2], self.layout.group_count)
-        for index in range(len(self._stages) - 1, self._first_layer - 1, -1):
-            stage, shelf = self._stages[index], shelves[index]
-            if isinstance(stage, Layer):
-                norms[:, :, stage.group] = stage.measure(delta, shelf)
-            if index > self._first_layer:
-                delta = stage.backward(delta, parameters, shelf)
-        return norms
 
     def _weighted(self, rows: Tensor, scales: Tensor) -> Tensor:
         """Sum over the batch of rows `[K, B, P]`, each layer times its scale `[K, B, M]`."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
 from fedveil.engine.fused.stages import Stage, aten
 from fedveil.engine.fused.workspace import Shelf
-from fedveil.native.small_layers import ConvolutionShape
 
 
 class _Pool(Stage):
@@ -38,7 +35,7 @@ class MaxPool(_Pool):
     def __init__(self, module: nn.MaxPool2d, size: int, channels_last: bool) -> None:
         super().__init__(size, channels_last)
         shape = (module.kernel_size, module.stride, module.padding, module.dilation)
-        self.arguments = (*map(_pair, shape), module.ceil_mode)
+        self.arguments = (*map(pair, shape), module.ceil_mode)
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         kept, planes = shelf.kept, self.planes(inputs)
@@ -61,43 +58,6 @@ class MaxPool(_Pool):
         return self.image(kept["delta"], shelf)
 
 
-class DirectMaxPool(Stage):
-    """A max pool of channels-last images, in C: windows inside the image, as they usually are."""
-
-    def __init__(self, module: nn.MaxPool2d, shape: tuple[int, ...], lanes: int) -> None:
-        self.channels, *sizes = shape
-        self.sizes, self.lanes = _two(sizes), lanes
-        self.kernel, self.stride = _two(_pair(module.kernel_size)), _two(_pair(module.stride))
-
-    @staticmethod
-    def takes(module: nn.MaxPool2d) -> bool:
-        return _pair(module.padding) == [0, 0] and _pair(module.dilation) == [1, 1] and not module.ceil_mode
-
-    def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        shape = self._shape(shelf)
-        outputs = shelf.buffer("outputs", shelf.slots, shape.out_height, shape.out_width, self.channels)
-        winners = shelf.buffer("winners", *outputs.shape[1:])
-        shape.pool(inputs.contiguous(), outputs, winners, self.lanes)
-        shelf.kept["winners"] = winners
-        return outputs
-
-    def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        result = shelf.buffer("delta", shelf.slots, *self.sizes, self.channels)
-        shape, outputs = self._shape(shelf), shelf.buffer("outputs")
-        shape.unpool(result, outputs, shelf.kept["winners"], delta.contiguous(), self.lanes)
-        return result
-
-    def _shape(self, shelf: Shelf) -> ConvolutionShape:
-        def make(shelf: Shelf) -> ConvolutionShape:
-            examples = (shelf.clients, shelf.slots)
-            return ConvolutionShape.max_pool(examples, self.channels, self.sizes, self.kernel, self.stride)
-
-        return shelf.once("shape", make)
-
-    def floats(self, slots: int) -> int:
-        return 2 * self.channels * self.sizes[0] * self.sizes[1]
-
-
 class AveragePool(_Pool):
     """The mean of each window."""
 
@@ -105,7 +65,7 @@ class AveragePool(_Pool):
         super().__init__(size, channels_last)
         shape = (module.kernel_size, module.stride, module.padding)
         rest = (module.ceil_mode, module.count_include_pad, module.divisor_override)
-        self.arguments = (*map(_pair, shape), *rest)
+        self.arguments = (*map(pair, shape), *rest)
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
         kept, planes = shelf.kept, self.planes(inputs)
@@ -126,10 +86,5 @@ class AveragePool(_Pool):
         return self.image(kept["delta"], shelf)
 
 
-def _two(values: Sequence[int]) -> tuple[int, int]:
-    first, second = values
-    return first, second
-
-
-def _pair(value: int | tuple[int, ...]) -> list[int]:
+def pair(value: int | tuple[int, ...]) -> list[int]:
     return [value, value] if isinstance(value, int) else list(value)

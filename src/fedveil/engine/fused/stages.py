@@ -49,7 +49,7 @@ class Layer(Stage):
     def accumulate(self, delta: Tensor, total: Tensor, shelf: Shelf) -> Tensor | None:
         """Write this layer's part of `total` with the plain sum of the gradients, the cheapest way.
 
-        Returns upper bounds `[K]` of what was written, where these are known without looking at it again.
+        Returns the norms `[K, B]` of each example's gradient, where these are cheaper than to look at the sum again.
         """
 
     @abstractmethod

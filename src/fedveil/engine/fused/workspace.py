@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -56,20 +56,18 @@ def not_prepared(shelf: Shelf) -> Any:
     raise AssertionError("backward before forward")
 
 
-class Workspace:
-    """Shelves for the shapes seen last; the least recently used shape is dropped first."""
+class Recent(Generic[_Memory]):
+    """What was made for the numbers of clients and slots seen last; the least recently used is dropped first."""
 
-    def __init__(self, stages: int, shapes_kept: int = 4) -> None:
-        self._stages = stages
-        self._shapes_kept = shapes_kept
-        self._shelves: OrderedDict[tuple[int, int], list[Shelf]] = OrderedDict()
+    def __init__(self, make: Callable[[int, int], _Memory], kept: int = 4) -> None:
+        self._make, self._kept = make, kept
+        self._made: OrderedDict[tuple[int, int], _Memory] = OrderedDict()
 
-    def shelves(self, clients: int, slots: int) -> list[Shelf]:
-        """One shelf per stage, and a last one for the network as a whole."""
+    def of(self, clients: int, slots: int) -> _Memory:
         key = (clients, slots)
-        if key not in self._shelves:
-            self._shelves[key] = [Shelf(clients, slots) for _ in range(self._stages + 1)]
-            while len(self._shelves) > self._shapes_kept:
-                self._shelves.popitem(last=False)
-        self._shelves.move_to_end(key)
-        return self._shelves[key]
+        if key not in self._made:
+            self._made[key] = self._make(clients, slots)
+            while len(self._made) > self._kept:
+                self._made.popitem(last=False)
+        self._made.move_to_end(key)
+        return self._made[key]

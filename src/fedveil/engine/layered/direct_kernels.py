@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fedveil.native.small_layers import MOST_TAPS, VECTOR_WIDTHS, ConvolutionShape
+from fedveil.native.calls import VECTOR_WIDTHS
+from fedveil.native.small_layers import MOST_TAPS, ConvolutionShape
 
 if TYPE_CHECKING:
     from fedveil.engine.layered.convolution_leaf import Window
