@@ -16,10 +16,13 @@ from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
 
 _WORKING_SET = 9 << 20
+"""Bytes that all cores' common cache holds for one of them, about: what is larger is fetched anew in every step."""
+
 _NEAR = 1 << 20
 """Bytes that a core's own cache holds, about."""
 
-_MOST_CLIENTS = 64
+_MOST_CLIENTS, _MOST_KEPT = 64, 128 << 20
+"""Clients at once, and bytes of their examples, at most."""
 
 
 class Fused:
@@ -35,6 +38,7 @@ class Fused:
         self.layout, self._network = network.layout, network
         self._by_stage = Recent(lambda clients, slots: StageByStage(network, clients, slots))
         self._passes: Recent[Passes] = Recent(self._make_passes)
+        self._recordable: dict[int, bool] = {}  # by slots
         self._totals = Recent(lambda clients, _: torch.empty(clients, network.layout.size))
 
     @staticmethod
@@ -59,19 +63,27 @@ class Fused:
         return Fused(Network(layout, tuple(stages), objective, input_shape, lanes))
 
     def recommended_clients(self, batch: int, *, noised: bool = False) -> int:
-        """How many clients to compute at once, from the memory one client's step touches.
+        """How many clients to compute at once, from the memory that one client's step touches.
 
-        The fixed cost of a call (some hundred operations, whatever their size) is worth spreading over more
-        clients than fit into a core's own cache; beyond some nine megabytes it no longer is (measured on an idle
-        machine, from ten thousand to a million parameters). Where sums are `noised` a call has twice the operations,
-        and drawing takes longer than fetching what it is added to: there the parameters count once, not three times.
+        The fixed cost of a step (some hundred operations, whatever their size) is worth spreading over many clients.
+        Their parameters and sums have to stay in the common cache, three vectors for each; where sums are `noised`
+        drawing takes longer than fetching what it is added to, and one counts. Where a few clients at a time go through
+        all stages nothing else needs room there (measured, from ten thousand to a million parameters).
         """
-        vectors = 1 if noised else 3
-        numbers = vectors * self.layout.size + self._floats(batch)
-        return max(1, min(_MOST_CLIENTS, _WORKING_SET // (4 * numbers)))
+        own = 4 * self.layout.size * (1 if noised else 3)
+        examples = 4 * self._floats(batch)
+        if self._in_groups(batch):
+            return max(1, min(_MOST_CLIENTS, _WORKING_SET // own, _MOST_KEPT // examples))
+        return max(1, min(_MOST_CLIENTS, _WORKING_SET // (own + examples)))
 
     def _floats(self, slots: int) -> int:
         return slots * sum(stage.floats(slots) for stage in self._network.stages)
+
+    def _in_groups(self, slots: int) -> bool:
+        """Whether clients with so many slots can go through all stages a few at a time."""
+        if slots not in self._recordable:
+            self._recordable[slots] = isinstance(self._make_passes(1, slots), GroupByGroup)
+        return self._recordable[slots]
 
     def _make_passes(self, clients: int, slots: int) -> Passes:
         together = max(1, min(clients, _NEAR // (4 * self._floats(slots))))
