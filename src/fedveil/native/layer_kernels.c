@@ -149,6 +149,7 @@ static void turn(const Shape *s, float *const *b) {
 #define LANES 16
 #define TILE 8 /* pixels side by side */
 #define SHARE 5 /* a fifth of the sums that stay in registers */
+#define WIDEST 4 /* vectors of a product's row at a time */
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,fma")
 #define mask_512(n) ((__mmask16)((1u << (n)) - 1))
@@ -165,11 +166,13 @@ INLINE float total_512(__m512 v) { return _mm512_reduce_add_ps(v); }
 #undef LANES
 #undef TILE
 #undef SHARE
+#undef WIDEST
 
 #define WIDTH 256
 #define LANES 8
 #define TILE 6
 #define SHARE 2
+#define WIDEST 2
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 static const int32_t ones[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -206,7 +209,7 @@ static int lanes_here(void) { return 0; }
 
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients),  BOTH(collect),
                                      BOTH(dense),    BOTH(outer),   BOTH(pool),       BOTH(dense_back),
-                                     BOTH(dense_norms), BOTH(bend), {classes, classes}, {turn, turn}};
+                                     BOTH(dense_norms), BOTH(bend), {classes, classes}, {turn, turn}, BOTH(multiply)};
 
 /* run(lanes, clients, calls, scratch, roots u64): all calls for one group of clients, then for the next, whose memory is
  * still near. Whoever calls has checked that they fit together. */
@@ -645,6 +648,41 @@ static void NAME(outer)(const Shape *s, float *const *b) {
         if (s->bias >= 0)
             memcpy(total + s->bias, biases, n * sizeof *biases);
     }
+}
+
+/* m rows and n vectors of a product of matrices. `by` says how far apart are the clients, rows and terms of the first one,
+ * clients and terms of the second, and clients and rows of the result. */
+INLINE void NAME(block)(const int m, const int n, int terms, int add, const int64_t *by, const float *a, const float *b,
+                        float *out, int left) {
+    vec sum[BLOCK * WIDEST];
+#pragma GCC unroll 20
+    for (int t = 0; t < m * n; t++)
+        sum[t] = add ? NAME(load)(out + t / n * by[6] + t % n * LANES, LEAST(left - t % n * LANES, LANES)) : MM(setzero)();
+    for (int term = 0; term < terms; term++, a += by[2], b += by[4]) {
+        vec row[WIDEST];
+        for (int v = 0; v < n; v++)
+            row[v] = NAME(load)(b + v * LANES, LEAST(left - v * LANES, LANES));
+#pragma GCC unroll 20
+        for (int t = 0; t < m * n; t++)
+            sum[t] = MM(fmadd)(MM(set1)(a[t / n * by[1]]), row[t % n], sum[t]);
+    }
+#pragma GCC unroll 20
+    for (int t = 0; t < m * n; t++)
+        NAME(store)(out + t / n * by[6] + t % n * LANES, sum[t], LEAST(left - t % n * LANES, LANES));
+}
+
+/* Products of matrices `slots` × `channels` and `channels` × `filters`; with `relu` they are added. */
+static void NAME(multiply)(const Shape *s, float *const *buffers) {
+    const int64_t *by = (const int64_t *)buffers[3];
+    for (int client = 0; client < s->clients; client++)
+        for (int f = 0; f < s->filters; f += WIDEST * LANES)
+            for (int row = 0; row < s->slots; row += BLOCK) {
+                const float *a = buffers[0] + client * by[0] + row * by[1], *b = buffers[1] + client * by[3] + f;
+                float *out = buffers[2] + client * by[5] + row * by[6] + f;
+                int left = s->filters - f, wide = (LEAST(left, WIDEST * LANES) + LANES - 1) / LANES;
+                EACH(m, LEAST(s->slots - row, BLOCK),
+                     EACH(n, wide, NAME(block)(m, LEAST(n, WIDEST), s->channels, s->relu, by, a, b, out, left)))
+            }
 }
 
 /* Numbers, or derivatives by what became of them, with zeros where these are not positive. */

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fedveil.core.norms import lengths
+from fedveil.native.products import multiply
 
 VANISHING_LENGTH = 1e-15
 """Below this, squares come near the smallest single-precision numbers."""
@@ -95,7 +96,7 @@ class Outer(Contribution):
 
     def summed(self, factors: Tensor | None, out: Tensor) -> None:
         deltas = self._deltas if factors is None else self._deltas * factors.unsqueeze(-1)
-        torch.bmm(deltas.mT, self._inputs, out=out.view(len(deltas), deltas.shape[-1], -1))
+        multiply(deltas.mT, self._inputs, out.view(len(deltas), deltas.shape[-1], -1))
 
     def rows(self) -> Tensor:
         return (self._deltas.unsqueeze(-1) * self._inputs.unsqueeze(-2)).flatten(start_dim=2)
@@ -146,11 +147,11 @@ class Streamed(Contribution):
         whole = out.view(count, width, -1)
         if factors is None:
             x, g = (value.flatten(1, 2) for value in (self._inputs, self._deltas))
-            torch.bmm(g.mT, x, out=whole)
+            multiply(g.mT, x, whole)
             return
         row = torch.empty_like(whole)
         for slot in range(slots):
-            torch.bmm(self._deltas[:, slot].mT, self._inputs[:, slot], out=row)
+            multiply(self._deltas[:, slot].mT, self._inputs[:, slot], row)
             row.mul_(factors[:, slot, None, None])
             if slot:
                 whole.add_(row)
@@ -224,7 +225,8 @@ def product(inputs: Tensor, deltas: Tensor) -> Contribution:
     if too_large(places, width, height):
         return Streamed(inputs, deltas)
     x, g = inputs.flatten(0, 1), deltas.flatten(0, 1)
-    return Formed(torch.bmm(g.mT, x).view(count, slots, -1))
+    rows = torch.empty(len(g), height, width, dtype=g.dtype, device=g.device)
+    return Formed(multiply(g.mT, x, rows).view(count, slots, -1))
 
 
 def add_up(contribution: Contribution, factors: Tensor | None, out: Tensor) -> Tensor:

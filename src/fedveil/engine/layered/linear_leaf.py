@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep, outside
+from fedveil.native.products import multiply
 
 
 class LinearMap:
@@ -41,10 +42,9 @@ class _Linear(torch.autograd.Function):
         step, matrix = use.step, use.matrix
         x = inputs.reshape(step.clients, -1, inputs.shape[-1])
         out = step.arena.take(x, len(x), x.shape[1], matrix.shape[1])
-        if use.constant is None:
-            torch.bmm(x, matrix.mT, out=out)
-        else:
-            torch.baddbmm(use.constant.unsqueeze(1), x, matrix.mT, out=out)
+        if use.constant is not None:
+            out.copy_(use.constant.unsqueeze(1).expand_as(out))
+        multiply(x, matrix.mT.contiguous(), out, add=use.constant is not None)
         ctx.use, ctx.x, ctx.shape = use, x, inputs.shape
         return out.view(*inputs.shape[:-1], matrix.shape[1])
 
@@ -61,7 +61,7 @@ class _Linear(torch.autograd.Function):
         if not ctx.needs_input_grad[0]:
             return None, None, None
         out = step.arena.take(delta, *x.shape)
-        return torch.bmm(delta, use.matrix, out=out).view(ctx.shape), None, None
+        return multiply(delta, use.matrix, out).view(ctx.shape), None, None
 
 
 class HeldLinear(Held, nn.Linear):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep
+from fedveil.native.products import multiply
 
 _sigmoid_slope = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_slope = torch.ops.aten.tanh_backward.grad_input
@@ -42,10 +43,9 @@ class CellWeights:
         by_time.copy_(inputs.transpose(1, 2))
         flat = by_time.view(count, -1, width)
         out = self.step.arena.take(inputs, count, times * sequences, self.by_input.shape[1])
-        if bias is None:
-            torch.bmm(flat, self.by_input.mT, out=out)
-        else:
-            torch.baddbmm(bias.unsqueeze(1), flat, self.by_input.mT, out=out)
+        if bias is not None:
+            out.copy_(bias.unsqueeze(1).expand_as(out))
+        multiply(flat, self.by_input.mT.contiguous(), out, add=bias is not None)
         return by_time, out.view(count, times, sequences, -1)
 
     def states(self, inputs: Tensor, first: Tensor) -> Tensor:
@@ -82,7 +82,8 @@ class CellWeights:
     def inputs_gradient(self, of_input: Tensor) -> Tensor:
         """`[K, S, T, E]` of gradients by the gates `[K, T, S, G]`."""
         count, times, sequences, gates = of_input.shape
-        back = torch.bmm(of_input.view(count, -1, gates), self.by_input)
+        back = self.step.arena.take(of_input, count, times * sequences, self.by_input.shape[2])
+        multiply(of_input.view(count, -1, gates), self.by_input, back)
         return back.view(count, times, sequences, -1).transpose(1, 2)
 
 
@@ -111,7 +112,7 @@ class LongShort(torch.autograd.Function):
             strict=True,
         )
         for t, (whole, enter_keep, enter, keep, new, leave, curve) in enumerate(moments):
-            whole.baddbmm_(later[t], matrix)
+            multiply(later[t], matrix, whole, add=True)
             enter_keep.sigmoid_()
             new.tanh_()
             leave.sigmoid_()
@@ -152,7 +153,7 @@ class LongShort(torch.autograd.Function):
             first_three.mul_(of_memory.unsqueeze(2))
             last.mul_(of_state)
             of_memory.mul_(kept)
-            torch.bmm(whole, cell.by_state, out=of_state)
+            multiply(whole, cell.by_state, of_state)
         cell.receive(by_time, states[:, :-1], slopes, slopes)
         back = cell.inputs_gradient(slopes) if ctx.needs_input_grad[0] else None
         return back, of_state, of_memory, None, None
@@ -167,7 +168,8 @@ class GatedUnits(torch.autograd.Function):
         by_time, gates = cell.input_gates(inputs, cell.input_bias)
         states, matrix = cell.states(inputs, state), cell.by_state.mT.contiguous()
         from_state = arena.take(inputs, *gates.shape)
-        bias = None if cell.state_bias is None else cell.state_bias.unsqueeze(1)
+        if cell.state_bias is not None:
+            from_state.copy_(cell.state_bias[:, None, None].expand_as(from_state))
         later = states.unbind(1)
         moments = zip(
             gates[..., : 2 * size].unbind(1),
@@ -176,10 +178,7 @@ class GatedUnits(torch.autograd.Function):
             strict=True,
         )
         for t, (both, reset, update, new, recurrent) in enumerate(moments):
-            if bias is None:
-                torch.bmm(later[t], matrix, out=recurrent)
-            else:
-                torch.baddbmm(bias, later[t], matrix, out=recurrent)
+            multiply(later[t], matrix, recurrent, add=cell.state_bias is not None)
             both.add_(recurrent[..., : 2 * size]).sigmoid_()
             new.addcmul_(reset, recurrent[..., 2 * size :]).tanh_()
             torch.lerp(new, later[t], update, out=later[t + 1])
@@ -215,7 +214,7 @@ class GatedUnits(torch.autograd.Function):
             of_state.add_(arrived)
             inputs.mul_(of_state.unsqueeze(2))
             both.mul_(of_state.unsqueeze(2))
-            of_state.mul_(kept).baddbmm_(whole, cell.by_state)
+            multiply(whole, cell.by_state, of_state.mul_(kept), add=True)
         cell.receive(by_time, states[:, :-1], of_input, of_gates)
         back = cell.inputs_gradient(of_input) if ctx.needs_input_grad[0] else None
         return back, of_state, None, None
@@ -230,7 +229,7 @@ class Simple(torch.autograd.Function):
         states, matrix = cell.states(inputs, state), cell.by_state.mT.contiguous()
         later = states.unbind(1)
         for t, gate in enumerate(gates.unbind(1)):
-            gate.baddbmm_(later[t], matrix)
+            multiply(later[t], matrix, gate, add=True)
             later[t + 1].copy_(gate.relu_() if relu else gate.tanh_())
         ctx.cell, ctx.saved, ctx.relu = cell, (by_time, states), relu
         return states[:, 1:].transpose(1, 2)
@@ -245,7 +244,7 @@ class Simple(torch.autograd.Function):
         moments = zip(by_states.transpose(1, 2).unbind(1), slopes.unbind(1), strict=True)
         for arrived, slope in reversed(list(moments)):
             slope.mul_(of_state.add_(arrived))
-            torch.bmm(slope, cell.by_state, out=of_state)
+            multiply(slope, cell.by_state, of_state)
         cell.receive(by_time, states[:, :-1], slopes, slopes)
         back = cell.inputs_gradient(slopes) if ctx.needs_input_grad[0] else None
         return back, of_state, None, None, None
