@@ -19,15 +19,16 @@ from fedveil.core.parameters import Layout
 from fedveil.engine.fused import Fused
 from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.fused import network as network_module
+from fedveil.engine.fused.passes import GroupByGroup, StageByStage
 from fedveil.engine.gradients import Batch, Factors
 from fedveil.mechanisms.clip import Clip
-from fedveil.native.calls import VECTOR_WIDTHS
+from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
 
 CLASSES = 4
 
 
 ARRANGEMENTS = [(0, 1), *[(lanes, near) for lanes in VECTOR_WIDTHS[:1] for near in (1, 1 << 20)]]
-"""Floats in a vector (none: PyTorch), and bytes of clients who are computed together: one by one, or all of a test's."""
+"""Floats in a vector (none: PyTorch), and bytes of clients who go together: one by one, or all of a test's."""
 
 
 @pytest.fixture(scope="module", autouse=True, params=ARRANGEMENTS, ids=str)
@@ -264,11 +265,59 @@ def dense() -> nn.Sequential:
     return nn.Sequential(nn.Linear(33, 17), nn.ELU(), nn.Linear(17, 9), nn.ReLU(), nn.Linear(9, CLASSES))
 
 
+def usual() -> nn.Sequential:
+    """A network of parts that all have kernels in C."""
+    return nn.Sequential(
+        nn.Conv2d(2, 7, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(7, 18, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(18 * 16, 19),
+        nn.ReLU(),
+        nn.Linear(19, CLASSES),
+    )
+
+
+def test_a_network_of_usual_parts_agrees_with_reference() -> None:
+    check(usual(), SHAPE, clients=5)
+
+
+@pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+def test_a_few_clients_at_a_time_through_all_stages_give_the_bits_of_stage_after_stage(
+    factors: Factors | None, lanes: int
+) -> None:
+    if not lanes:
+        pytest.skip("on PyTorch all clients go through every stage together")
+    in_groups, by_stage = Fused.build(usual(), SHAPE), Fused.build(usual(), SHAPE)
+    assert in_groups is not None
+    assert by_stage is not None
+    parameters, batch = example(usual(), SHAPE, clients=5)
+    batch.weights[1, 2] = 0.0
+    batch.inputs[3, 1] = float("nan")
+    assert isinstance(in_groups._passes.of(5, 4), GroupByGroup)
+    with patch.object(network_module, "GroupByGroup", side_effect=NotRecorded):
+        assert isinstance(by_stage._passes.of(5, 4), StageByStage)
+    first, second = (fused.sums(parameters, batch, factors) for fused in (in_groups, by_stage))
+    for one, other in ((first.total, second.total), (first.losses, second.losses), (first.rejected, second.rejected)):
+        assert torch.equal(one, other)
+    assert first.rejected.tolist() == [0, 0, 0, 1, 0]
+
+
+def test_a_network_with_another_part_goes_stage_after_stage(lanes: int) -> None:
+    fused = Fused.build(dense(), (33,))
+    assert fused is not None
+    assert isinstance(fused._passes.of(3, 4), StageByStage)
+
+
 @pytest.mark.parametrize("slots", [1, 5])
 @pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
 @pytest.mark.parametrize("largest", LARGEST_PATCHES)
 @pytest.mark.parametrize(
-    ("model", "shape"), [(convolutional(), SHAPE), (wide(), SHAPE), (dense(), (33,))], ids=["small", "wide", "dense"]
+    ("model", "shape"),
+    [(convolutional(), SHAPE), (wide(), SHAPE), (dense(), (33,)), (usual(), SHAPE)],
+    ids=["small", "wide", "dense", "usual"],
 )
 def test_a_client_is_bit_identical_in_any_company(
     model: nn.Module,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d, max_pool2d
+from torch.nn.functional import conv2d, cross_entropy, max_pool2d
 
 from fedveil.native.calls import VECTOR_WIDTHS
 from fedveil.native.small_layers import ConvolutionShape
@@ -276,3 +276,61 @@ def test_memory_that_does_not_fit_is_not_touched() -> None:
         replace(shape, out_height=7)
     with pytest.raises(ValueError, match="no convolution"):
         replace(shape, size=shape.size - 20)
+
+
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
+@pytest.mark.parametrize("shares", [None, [0.5, 2.0, 1.0, 3.0, 0.25]], ids=["alike", "weighted"])
+def test_cross_entropy_and_its_derivative_are_pytorchs(shares: list[float] | None, lanes: int) -> None:
+    outputs = (8 * torch.randn(CLIENTS, SLOTS, 5)).requires_grad_()
+    labels = torch.randint(5, (CLIENTS, SLOTS))
+    by_class = None if shares is None else torch.tensor(shares)
+    expected = cross_entropy(outputs.flatten(0, 1), labels.flatten(), by_class, reduction="none").view(CLIENTS, SLOTS)
+    (slope,) = torch.autograd.grad(expected.sum(), outputs)
+    weights, losses, delta = torch.ones(CLIENTS, SLOTS), torch.empty(CLIENTS, SLOTS), torch.empty(CLIENTS, SLOTS, 5)
+    weights[1, 2], labels[1, 2] = 0.0, -7  # padding may carry any label
+    shape = ConvolutionShape.numbers((CLIENTS, SLOTS), 5)
+    shape.classes(outputs.detach(), labels, weights, losses, delta, by_class, lanes)
+    torch.testing.assert_close(losses, expected.detach() * weights)
+    torch.testing.assert_close(delta, slope * weights.unsqueeze(-1))
+
+
+@pytest.mark.parametrize("label", [-1, 5, 2**40])
+def test_a_label_that_is_no_class_gives_no_number(label: int) -> None:
+    losses, delta = torch.zeros(1, 1), torch.zeros(1, 1, 5)
+    shape, weights = ConvolutionShape.numbers((1, 1), 5), torch.ones(1, 1)
+    shape.classes(torch.randn(1, 1, 5), torch.tensor([[label]]), weights, losses, delta, None, VECTOR_WIDTHS[0])
+    assert bool(losses.isnan().all())
+    assert bool(delta.isnan().all())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_outputs_that_are_not_finite_give_a_loss_that_is_none(value: float) -> None:
+    outputs, labels = torch.full((1, 1, 3), value), torch.zeros(1, 1, dtype=torch.int64)
+    losses, delta = torch.zeros(1, 1), torch.zeros(1, 1, 3)
+    shape = ConvolutionShape.numbers((1, 1), 3)
+    shape.classes(outputs, labels, torch.ones(1, 1), losses, delta, None, VECTOR_WIDTHS[0])
+    assert bool(losses.isnan().all())
+
+
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
+@pytest.mark.parametrize(("channels", "pixels"), [(1, 1), (3, 20), (33, 17)])
+def test_images_are_turned_and_turned_back(channels: int, pixels: int, lanes: int) -> None:
+    images = torch.randn(CLIENTS, SLOTS, pixels, channels)
+    planes, back = torch.empty(CLIENTS, SLOTS, channels, pixels), torch.empty_like(images)
+    ConvolutionShape.images((CLIENTS, SLOTS), channels, pixels).turn(images, planes, lanes)
+    ConvolutionShape.images((CLIENTS, SLOTS), channels, pixels, planar=True).turn(planes, back, lanes)
+    assert torch.equal(planes, images.mT)
+    assert torch.equal(back, images)
+
+
+@pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
+@pytest.mark.parametrize("count", [1, 15, 33])
+def test_a_relu_and_its_way_back_keep_what_is_not_a_number(count: int, lanes: int) -> None:
+    values, delta = torch.randn(CLIENTS, SLOTS, count), torch.randn(CLIENTS, SLOTS, count)
+    values[0, 0, 0] = math.nan
+    outputs, shape = torch.empty_like(values), ConvolutionShape.numbers((CLIENTS, SLOTS), count)
+    shape.bend(values, values, outputs, lanes)
+    torch.testing.assert_close(outputs, values.relu(), equal_nan=True)
+    result = torch.empty_like(delta)
+    shape.bend(delta, outputs, result, lanes)
+    assert torch.equal(result, torch.where(outputs <= 0, 0.0, delta))

@@ -114,13 +114,14 @@ def local_work(
     sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, clients, draws, layout, memory)
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[list[Observation]] = [[] for _ in clients]
+    by_place = replace(draws, order=None)  # whoever looks at rows knows them by their place
 
     def summed(step: int, parameters: Tensor) -> Sums:
         addresses = [Address(broadcast.round, client, step) for client in clients]
         seeds = _seeds(gradients, streams, addresses)
         tapped = taps.wants(View.ON_DEVICE) and step in taps.steps
         if tapped or (sanitiser is not None and sanitiser.noises_rows):
-            batch = sites.batch(replace(draws, order=None), step, seeds)  # whoever looks knows rows by their place
+            batch = sites.batch(by_place, step, seeds)
             rows, sums = _step_by_rows(gradients, parameters, batch, sanitiser, noise, addresses)
             for k, client in enumerate(clients) if tapped else ():
                 began, seen = parameters[k].clone(), rows[k].clone()
@@ -130,7 +131,8 @@ def local_work(
         if sanitiser is None:
             return gradients.sums(parameters, batch, None)
         sums = summed_in_blocks(gradients, parameters, batch, sanitiser.factors)
-        return replace(sums, total=sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype))
+        total = sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype)
+        return Sums(total, sums.losses, sums.norms, sums.rejected)
 
     parameters, measured = local_steps(
         method.local, start, draws.steps, summed, rate=rate, declared=draws.declared, layers=layout.group_count

@@ -34,6 +34,15 @@ class Draws:
     records: tuple[int, ...]  # N_i of each client
     order: Tensor | None = None
 
+    @cached_property
+    def by_step(self) -> tuple[Tensor, Tensor]:
+        """For every step the index in each slot, and whether it is meant, 1 or 0: `[steps, K, slots]`."""
+        filled = torch.arange(self.slots, device="cpu") < self.counts.unsqueeze(-1)
+        tables = (self.indices, filled.to(torch.float32))
+        if self.order is not None:
+            tables = (tables[0].gather(2, self.order), tables[1].gather(2, self.order))
+        return tables[0].transpose(0, 1).contiguous(), tables[1].transpose(0, 1).contiguous()
+
     @property
     def steps(self) -> int:
         return self.indices.shape[1]
@@ -122,15 +131,13 @@ class Sites:
         Where batches vary in size their records sit in random slots. A record more or less then moves no other one to
         another slot (in distribution), where the same arithmetic might round its gradient differently.
         """
-        indices, filled = draws.indices[:, step], torch.arange(draws.slots, device="cpu") < draws.counts[:, step, None]
-        if draws.order is not None:
-            indices, filled = (table.gather(1, draws.order[:, step]) for table in (indices, filled))
+        indices, weights = (table[step] for table in draws.by_step)
         device = self.examples.inputs.device
-        flat = indices.reshape(-1).to(device)
+        flat = indices.view(-1).to(device)
         inputs = to_float(self.examples.inputs.index_select(0, flat))
         return Batch(
             inputs=inputs.view(*indices.shape, *inputs.shape[1:]),
             labels=self.examples.labels.index_select(0, flat).view(indices.shape),
-            weights=filled.to(device, torch.float32),
+            weights=weights.to(device),
             seeds=seeds,
         )

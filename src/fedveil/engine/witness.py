@@ -95,7 +95,7 @@ class Witness:
         self._every = -(-max(steps, 1) // thorough)
         self._width = min(-(-MEASURED_COORDINATES // thorough), self._size)
         self._begins, self._places = _parts(layout), looked_at(layout)
-        self._counts = torch.zeros(len(self._begins), dtype=torch.float64, device="cpu")
+        self._counts = [0] * len(self._begins)
         self._measured: _Measured | None = None
         self._fingerprints: list[int] = []  # step after step, those of the K
         self._unread: list[Tensor] = []  # points before their noise, of the last steps
@@ -130,15 +130,19 @@ class Witness:
         if self._measured is None:
             self._measured = _Measured.nothing(sums, len(self._counts), len(self._places))
         if seen.some is not None and seen.values is not None:
-            coordinates = torch.arange(seen.some.start, seen.some.stop, device="cpu")
-            parts = torch.searchsorted(self._begins, coordinates, right=True) - 1
-            self._measure(self._measured, seen.values, sums[:, seen.some], parts)
+            self._measure(self._measured, seen.values, sums[:, seen.some], self._sizes(seen.some))
         self.steps += 1
         if len(self._unread) == STEPS_READ_TOGETHER:
             self._read_points(self._measured)
 
-    def _measure(self, measured: _Measured, before: Tensor, released: Tensor, parts: Tensor) -> None:
-        """Measure the noise between two looks `[K, width]` at the same coordinates of a step.
+    def _sizes(self, some: slice) -> list[int]:
+        """How many of these coordinates are in each part."""
+        ends = [*self._begins[1:], self._size]
+        pairs = zip(self._begins, ends, strict=True)
+        return [max(min(end, some.stop) - max(begin, some.start), 0) for begin, end in pairs]
+
+    def _measure(self, measured: _Measured, before: Tensor, released: Tensor, sizes: list[int]) -> None:
+        """Measure the noise between two looks `[K, width]` at the same coordinates of a step, so many in each part.
 
         In the sums' own precision: adding up squares so errs by far less than chance may (`chance.py`).
         """
@@ -148,9 +152,8 @@ class Witness:
         measured.absolute += torch.linalg.vector_norm(noise, ord=1, dim=-1)
         squares = noise.square_()
         measured.good &= self._is_sized(squares)
-        by_part = squares.new_zeros(measured.squares.shape).index_add_(1, parts.to(squares.device), squares)
-        measured.squares += by_part
-        self._counts.index_add_(0, parts, self._counts.new_ones(len(parts)))
+        measured.squares += torch.stack([part.sum(dim=-1) for part in torch.split(squares, sizes, dim=-1)], dim=-1)
+        self._counts = [before + more for before, more in zip(self._counts, sizes, strict=True)]
 
     def _read_points(self, measured: _Measured) -> None:
         """Look at the points of the last steps, all at once: many small operations would cost more than the noise."""
@@ -185,9 +188,9 @@ class Witness:
         at_points = measured.point_squares / self.steps
         good = measured.good & all_as_declared(at_points, self._declared, self.steps)
         good &= all_as_declared(at_points.mean(dim=1, keepdim=True), self._declared, self.steps * len(self._places))
-        for part, count in enumerate(self._counts.tolist()):
+        for part, count in enumerate(self._counts):
             if count:
-                good &= all_as_declared(measured.squares[:, part : part + 1] / count, self._declared, int(count))
+                good &= all_as_declared(measured.squares[:, part : part + 1] / count, self._declared, count)
         fine = good.tolist()
         mine = [(owner, self._round, step) for step in range(self.steps) for owner in owners]
         for number in self._memory.returning(self._fingerprints, mine[: len(self._fingerprints)]):
@@ -195,7 +198,7 @@ class Witness:
         if self._declared:
             sound = [k for k in range(len(owners)) if fine[k]]  # noise that is missing says nothing of its shape
             theirs = [(owners[k], self._round) for k in sound]
-            if not self._memory.confirms_shape(measured.absolute[sound], int(self._counts.sum()), theirs):
+            if not self._memory.confirms_shape(measured.absolute[sound], sum(self._counts), theirs):
                 return [False] * len(owners)
         return fine
 
@@ -247,10 +250,10 @@ def _on_grid(released: Tensor, grid: float) -> Tensor:
     return good
 
 
-def _parts(layout: Layout) -> Tensor:
+def _parts(layout: Layout) -> list[int]:
     """Where the pieces of the layers begin; of a layer with fewer coordinates than pieces some are empty."""
     ends = [(part.start, part.stop) for part in layout.group_slices]
-    return torch.tensor([a - (a - b) * piece // PARTS for a, b in ends for piece in range(PARTS)], device="cpu")
+    return [a - (a - b) * piece // PARTS for a, b in ends for piece in range(PARTS)]
 
 
 @lru_cache(maxsize=16)

@@ -60,11 +60,9 @@ class Clip:
 
     def factors(self, norms: Tensor, bound: float, margin: float = NORM_MARGIN) -> Tensor:
         """min(1, C·(1 − margin)/‖row‖) for norms `[..., M]` of a row's layers; 0 for a row with one not finite."""
-        limit = torch.tensor(bound * (1 - margin), dtype=norms.dtype, device=norms.device)
-        finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
-        if self.by == "flat":
+        limit = torch.full((), bound * (1 - margin), dtype=norms.dtype, device=norms.device)
+        if self.by == "flat":  # C over infinity is 0, and over what is not a number no number
             length = norms.square().sum(dim=-1, keepdim=True).sqrt()
-            factor = (limit / length.clamp_min(limit)).expand_as(norms)
-        else:
-            factor = limit / norms.clamp_min(limit)
-        return torch.where(finite, factor, torch.zeros((), dtype=norms.dtype, device=norms.device))
+            return (limit / length.clamp_min(limit)).nan_to_num(0.0).expand_as(norms)
+        finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
+        return torch.where(finite, limit / norms.clamp_min(limit), 0.0)

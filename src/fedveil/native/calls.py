@@ -80,13 +80,13 @@ def recorded() -> Iterator[list[Call]]:
     calls: list[Call] = []
     _recording.append(calls)
     try:
-        with _OnlyViews():
+        with _OnlyViews():  # type: ignore[no-untyped-call]
             yield calls
     finally:
         _recording.pop()
 
 
-class _OnlyViews(TorchDispatchMode):
+class _OnlyViews(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Nothing but new memory, and views of it."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

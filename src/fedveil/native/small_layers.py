@@ -191,7 +191,14 @@ class ConvolutionShape:
         self._run(6, lanes, "IOOO", result, outputs, winners, delta)
 
     def classes(
-        self, outputs: Tensor, labels: Tensor, weights: Tensor, losses: Tensor, delta: Tensor, shares: Tensor | None, lanes: int
+        self,
+        outputs: Tensor,
+        labels: Tensor,
+        weights: Tensor,
+        losses: Tensor,
+        delta: Tensor,
+        shares: Tensor | None,
+        lanes: int,
     ) -> None:
         """Write the cross-entropy of every example's outputs and its derivative by them; zeros where a weight is 0.
 

@@ -38,9 +38,7 @@ def output_deltas(
     return torch.where(present, losses, 0.0), delta
 
 
-def _in_c(
-    objective: CrossEntropy, outputs: Tensor, batch: Batch, shelf: Shelf, lanes: int
-) -> tuple[Tensor, Tensor]:
+def _in_c(objective: CrossEntropy, outputs: Tensor, batch: Batch, shelf: Shelf, lanes: int) -> tuple[Tensor, Tensor]:
     losses, delta = shelf.buffer("losses", shelf.slots), shelf.buffer("delta", *outputs.shape[1:])
     classes = outputs.shape[-1]
     shape = shelf.once("shape", lambda shelf: ConvolutionShape.numbers((shelf.clients, shelf.slots), classes))
