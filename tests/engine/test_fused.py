@@ -19,7 +19,7 @@ from fedveil.core.parameters import Layout
 from fedveil.engine.fused import Fused
 from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.fused import network as network_module
-from fedveil.engine.fused.passes import GroupByGroup, StageByStage
+from fedveil.engine.fused.through_stages import GroupByGroup, StageByStage
 from fedveil.engine.gradients import Batch, Factors
 from fedveil.mechanisms.clip import Clip
 from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded

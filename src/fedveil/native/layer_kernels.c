@@ -18,9 +18,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Vectors or rows at a time; floats behind an image; floats that a core's nearest cache holds beside others; tensors that
- * a kernel takes. */
-enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR = 6144, MEMORIES = 6 };
+/* Vectors or rows at a time; floats behind an image; floats that a core's nearest cache holds beside others; tensors that a
+ * kernel takes; terms of a product at a time; how many terms and floats ahead memory is asked for. */
+enum { MOST_LANES = 16, BLOCK = 5, SPARE = 128, NEAR = 6144, MEMORIES = 6, TERMS = 64, AHEAD = 8, FAR = 256 };
 
 /* Sizes of a call, as Python gives them. */
 typedef struct {
@@ -43,6 +43,10 @@ typedef struct {
 typedef struct {
     int depth, pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *order;
 } Walk;
+
+/* A product of matrices: `rows` × `terms` times `terms` × `columns`. How far apart are rows and terms of the first one,
+ * terms of the second, rows of the result; whether it is added. */
+typedef struct { int rows, terms, columns; ptrdiff_t row, term, next, out; int add; } Product;
 
 static char *scratch; /* memory of the call that runs: calls hold the interpreter's lock */
 
@@ -556,6 +560,7 @@ static void NAME(collect)(const Shape *s, float *const *b) {
 INLINE void NAME(meet)(const int n, int left, int size, const float *one, const float *two, const float *inputs,
                        vec (*sum)[2]) {
     vec first = NAME(load)(one, left), second = NAME(load)(two, left);
+    __builtin_prefetch(one + FAR), __builtin_prefetch(two + FAR);
     for (int v = 0; v < n; v++) {
         vec input = NAME(load)(inputs + (ptrdiff_t)v * size, left);
         sum[v][0] = MM(fmadd)(first, input, sum[v][0]), sum[v][1] = MM(fmadd)(second, input, sum[v][1]);
@@ -589,52 +594,65 @@ static void NAME(dense)(const Shape *s, float *const *b) {
             }
 }
 
-/* n rows of `size` numbers become, or have added, m other rows times their coefficients, which lie `by_out` and `by_row`
- * apart. */
-INLINE void NAME(combine)(const int n, const int m, int size, const float *rows, const float *coefficients, int by_out,
-                          int by_row, int add, float *out) {
-    vec factor[BLOCK][BLOCK];
-    for (int a = 0; a < n; a++)
-        for (int r = 0; r < m; r++)
-            factor[a][r] = MM(set1)(coefficients[a * by_out + r * by_row]);
-    for (int i = 0; i < size; i += LANES) {
-        int left = LEAST(size - i, LANES);
-        vec row[BLOCK];
-        for (int r = 0; r < m; r++)
-            row[r] = NAME(load)(rows + (ptrdiff_t)r * size + i, left);
-        for (int a = 0; a < n; a++) {
-            vec sum = add ? NAME(load)(out + (ptrdiff_t)a * size + i, left) : MM(setzero)();
-            for (int r = 0; r < m; r++)
-                sum = MM(fmadd)(factor[a][r], row[r], sum);
-            NAME(store)(out + (ptrdiff_t)a * size + i, sum, left);
-        }
+/* m rows and n vectors of it. */
+INLINE void NAME(block)(const int m, const int n, const Product *p, const float *a, const float *b, float *out, int left) {
+    const ptrdiff_t row_a = p->row, row_out = p->out;
+    vec sum[BLOCK * WIDEST];
+#pragma GCC unroll 20
+    for (int t = 0; t < m * n; t++)
+        sum[t] = p->add ? NAME(load)(out + t / n * row_out + t % n * LANES, LEAST(left - t % n * LANES, LANES)) : MM(setzero)();
+    for (int t = 0; t < m * n; t++)
+        __builtin_prefetch(out + t / n * row_out + (t % n + n) * LANES, 1);
+    for (int term = 0; term < p->terms; term++, a += p->term, b += p->next) {
+        vec row[WIDEST];
+        for (int v = 0; v < n; v++)
+            row[v] = NAME(load)(b + v * LANES, LEAST(left - v * LANES, LANES));
+        for (int v = 0; term + AHEAD < p->terms && v < n; v++)
+            __builtin_prefetch(b + AHEAD * p->next + v * LANES);
+#pragma GCC unroll 20
+        for (int t = 0; t < m * n; t++)
+            sum[t] = MM(fmadd)(MM(set1)(a[t / n * row_a]), row[t % n], sum[t]);
+    }
+#pragma GCC unroll 20
+    for (int t = 0; t < m * n; t++)
+        NAME(store)(out + t / n * row_out + t % n * LANES, sum[t], LEAST(left - t % n * LANES, LANES));
+}
+
+/* Some terms at a time, so that what is walked through lies on few pages. */
+static void NAME(product)(Product p, const float *a, const float *b, float *out) {
+    for (int terms = p.terms; terms > 0; terms -= TERMS, a += TERMS * p.term, b += TERMS * p.next, p.add = 1) {
+        p.terms = LEAST(terms, TERMS);
+        for (int row = 0; row < p.rows; row += BLOCK)
+            for (int f = 0; f < p.columns; f += WIDEST * LANES) {
+                int left = p.columns - f, wide = (LEAST(left, WIDEST * LANES) + LANES - 1) / LANES;
+                EACH(m, LEAST(p.rows - row, BLOCK),
+                     EACH(n, wide, NAME(block)(m, LEAST(n, WIDEST), &p, a + row * p.row, b + f, out + row * p.out + f, left)))
+            }
     }
 }
 
-/* `outs` rows of `size` numbers: sums of `count` rows times their coefficients, which lie `by_out` and `by_row` apart. */
-static void NAME(products)(int outs, int count, int size, const float *rows, const float *coefficients, int by_out,
-                           int by_row, float *out) {
-    for (int r = 0; r < count; r += BLOCK)
-        for (int o = 0; o < outs; o += BLOCK) {
-            const float *some = rows + (ptrdiff_t)r * size, *first = coefficients + o * by_out + r * by_row;
-            float *to = out + (ptrdiff_t)o * size;
-            EACH(m, LEAST(count - r, BLOCK), EACH(n, LEAST(outs - o, BLOCK),
-                                                  NAME(combine)(n, m, size, some, first, by_out, by_row, r > 0, to)))
-        }
+/* Products of clients' matrices, `slots` × `channels` and `channels` × `filters`; with `relu` they are added. Strides are
+ * those of clients, rows and terms of the first one, clients and terms of the second, clients and rows of the result. */
+static void NAME(multiply)(const Shape *s, float *const *b) {
+    const int64_t *by = (const int64_t *)b[3];
+    Product p = {s->slots, s->channels, s->filters, by[1], by[2], by[4], by[6], s->relu};
+    for (int client = 0; client < s->clients; client++)
+        NAME(product)(p, b[0] + client * by[0], b[1] + client * by[3], b[2] + client * by[5]);
 }
 
 /* The derivative by the inputs of a dense layer. */
 static void NAME(dense_back)(const Shape *s, float *const *b) {
+    Product p = {s->slots, s->filters, s->channels, s->filters, 1, s->channels, s->channels, 0};
     for (int client = 0; client < s->clients; client++)
-        NAME(products)(s->slots, s->filters, s->channels, b[0] + (ptrdiff_t)client * s->size + s->weight,
-                       b[1] + (ptrdiff_t)client * s->slots * s->filters, s->filters, 1,
-                       b[2] + (ptrdiff_t)client * s->slots * s->channels);
+        NAME(product)(p, b[1] + (ptrdiff_t)client * s->slots * s->filters, b[0] + (ptrdiff_t)client * s->size + s->weight,
+                      b[2] + (ptrdiff_t)client * s->slots * s->channels);
 }
 
 /* The sums of clients' gradients by the weights and biases of a dense layer, each times its factor if there are any:
  * products of its deltas and its inputs. */
 static void NAME(outer)(const Shape *s, float *const *b) {
     int n = s->filters;
+    Product p = {n, s->slots, s->channels, 1, n, s->channels, s->channels, 0};
     float *deltas = take((size_t)s->slots * n), *biases = take(n);
     for (int client = 0; client < s->clients; client++) {
         float *total = b[2] + (ptrdiff_t)client * s->size;
@@ -643,46 +661,10 @@ static void NAME(outer)(const Shape *s, float *const *b) {
                 float delta = b[1][(ptrdiff_t)(first + e) * n + o] * (b[3] ? b[3][first + e] : 1);
                 deltas[e * n + o] = delta, biases[o] = delta + (e ? biases[o] : 0);
             }
-        NAME(products)(n, s->slots, s->channels, b[0] + (ptrdiff_t)client * s->slots * s->channels, deltas, 1, n,
-                       total + s->weight);
+        NAME(product)(p, deltas, b[0] + (ptrdiff_t)client * s->slots * s->channels, total + s->weight);
         if (s->bias >= 0)
             memcpy(total + s->bias, biases, n * sizeof *biases);
     }
-}
-
-/* m rows and n vectors of a product of matrices. `by` says how far apart are the clients, rows and terms of the first one,
- * clients and terms of the second, and clients and rows of the result. */
-INLINE void NAME(block)(const int m, const int n, int terms, int add, const int64_t *by, const float *a, const float *b,
-                        float *out, int left) {
-    vec sum[BLOCK * WIDEST];
-#pragma GCC unroll 20
-    for (int t = 0; t < m * n; t++)
-        sum[t] = add ? NAME(load)(out + t / n * by[6] + t % n * LANES, LEAST(left - t % n * LANES, LANES)) : MM(setzero)();
-    for (int term = 0; term < terms; term++, a += by[2], b += by[4]) {
-        vec row[WIDEST];
-        for (int v = 0; v < n; v++)
-            row[v] = NAME(load)(b + v * LANES, LEAST(left - v * LANES, LANES));
-#pragma GCC unroll 20
-        for (int t = 0; t < m * n; t++)
-            sum[t] = MM(fmadd)(MM(set1)(a[t / n * by[1]]), row[t % n], sum[t]);
-    }
-#pragma GCC unroll 20
-    for (int t = 0; t < m * n; t++)
-        NAME(store)(out + t / n * by[6] + t % n * LANES, sum[t], LEAST(left - t % n * LANES, LANES));
-}
-
-/* Products of matrices `slots` × `channels` and `channels` × `filters`; with `relu` they are added. */
-static void NAME(multiply)(const Shape *s, float *const *buffers) {
-    const int64_t *by = (const int64_t *)buffers[3];
-    for (int client = 0; client < s->clients; client++)
-        for (int f = 0; f < s->filters; f += WIDEST * LANES)
-            for (int row = 0; row < s->slots; row += BLOCK) {
-                const float *a = buffers[0] + client * by[0] + row * by[1], *b = buffers[1] + client * by[3] + f;
-                float *out = buffers[2] + client * by[5] + row * by[6] + f;
-                int left = s->filters - f, wide = (LEAST(left, WIDEST * LANES) + LANES - 1) / LANES;
-                EACH(m, LEAST(s->slots - row, BLOCK),
-                     EACH(n, wide, NAME(block)(m, LEAST(n, WIDEST), s->channels, s->relu, by, a, b, out, left)))
-            }
 }
 
 /* Numbers, or derivatives by what became of them, with zeros where these are not positive. */

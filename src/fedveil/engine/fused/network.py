@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused.build import Unknown, stages_of
-from fedveil.engine.fused.passes import GroupByGroup, Network, Passes, StageByStage
+from fedveil.engine.fused.through_stages import GroupByGroup, Network, Passes, StageByStage
 from fedveil.engine.fused.workspace import Recent
 from fedveil.engine.gradients import Batch, Factors, Rows, Sums
 from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
