@@ -285,7 +285,9 @@ def test_missing_noise_on_clients_is_caught_by_the_published_models(
 
 
 def test_a_promise_that_is_broken_at_a_larger_delta_only_is_broken(blobs: Dataset) -> None:
-    result = audited(blobs, "fed-cdp", RECORD | {"data.clients": 400})
+    result = audited(
+        blobs, "fed-cdp", RECORD | {"data.clients": 400}, seed=2
+    )  # not one of the few in a hundred that err
     assert result.refuted is None
     ((delta, _), *_) = result.promise.curve
     lower = result.evidence.epsilon(delta)

@@ -34,11 +34,11 @@ else:
 MEMORIES = 6
 """Tensors that a kernel takes at most, as in the C file."""
 
-Spot = tuple[int, int, int]
+Where = tuple[int, int, int]
 """Bytes behind the address with this number, and bytes from one group of clients to the next."""
 
 _ADDRESSES, _PLACES = struct.Struct(f"{MEMORIES}Q"), struct.Struct(f"{1 + 3 * MEMORIES}q")
-_NOTHING: Spot = (0, 0, 0)
+_NOTHING: Where = (0, 0, 0)
 
 
 class NotRecorded(Exception):
@@ -110,7 +110,7 @@ class Lasting:
             self._rooms[_start(tensor)] = room
         return room
 
-    def place(self, tensor: Tensor) -> Spot | None:
+    def place(self, tensor: Tensor) -> Where | None:
         """Where a recorded tensor is, if it lasts."""
         room = self._rooms.get(_start(tensor))
         if room is None:
@@ -130,7 +130,7 @@ class Program:
             _packed(made.sizes, made.kernel, [self._place(tensor) for tensor in made.memory]) for made in calls
         )
 
-    def _place(self, tensor: Tensor | None) -> Spot:
+    def _place(self, tensor: Tensor | None) -> Where:
         if tensor is None:
             return _NOTHING
         for root, given in enumerate(self._given, start=1):
@@ -169,7 +169,7 @@ def _alone(sizes: bytes, kernel: int) -> bytes:
     return _packed(sizes, kernel, [(place, 0, 0) for place in range(MEMORIES)])
 
 
-def _packed(sizes: bytes, kernel: int, places: Sequence[Spot]) -> bytes:
+def _packed(sizes: bytes, kernel: int, places: Sequence[Where]) -> bytes:
     """As `Call` in the C file."""
     numbers = [number for place in (*places, *[_NOTHING] * (MEMORIES - len(places))) for number in place]
     return sizes + _PLACES.pack(kernel, *numbers)
