@@ -33,7 +33,14 @@ _CLIPPING = [
     Mutant(
         name="no clip",
         bug="nothing is clipped",
-        patches=(Patch(CLIP, "torch.where(finite, factor,", "torch.where(finite, torch.ones_like(norms),"),),
+        patches=(
+            Patch(CLIP, "(limit / length.clamp_min(limit))", "(length / length)"),
+            Patch(
+                CLIP,
+                "torch.where(finite, limit / norms.clamp_min(limit),",
+                "torch.where(finite, torch.ones_like(norms),",
+            ),
+        ),
         scene="rows",
         caught_by=BOTH,
     ),
@@ -61,7 +68,7 @@ _CLIPPING = [
     Mutant(
         name="clip at twice the bound",
         bug="rows are clipped at twice the declared bound",
-        patches=(Patch(CLIP, "torch.tensor(bound * (1 - margin)", "torch.tensor(2 * bound * (1 - margin)"),),
+        patches=(Patch(CLIP, "bound * (1 - margin), dtype", "2 * bound * (1 - margin), dtype"),),
         scene="rows",
         caught_by=BOTH,
     ),
@@ -198,7 +205,7 @@ _NOT_FINITE_OR_COUNTED = [
                 NOISED_SUMS,
                 "total = sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype)\n"
                 "        drawn = batch.weights.sum(dim=1, keepdim=True).clamp_min(1)\n"
-                "        return replace(sums, total=total * draws.declared / drawn)",
+                "        total = total * draws.declared / drawn",
             ),
         ),
         scene="poisson",

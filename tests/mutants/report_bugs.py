@@ -124,7 +124,7 @@ _TAKEN_OFF = [
                 NOISED_SUMS,
                 "plain = sums.total.clone()\n"
                 "        sanitiser.noised_sums(sums.total, noise, addresses)\n"
-                "        return replace(sums, total=plain.to(parameters.dtype))",
+                "        total = plain.to(parameters.dtype)",
             ),
         ),
         scene="rows",

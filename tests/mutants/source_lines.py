@@ -14,7 +14,7 @@ SERVER_STATE = "engine/server_state.py"
 STREAMS, SITES, BATCHES, COHORTS = "core/streams.py", "engine/sites.py", "parts/batches.py", "parts/cohorts.py"
 
 NOISED = "source.add(purpose, addresses, sums, self.sum_std(rows))"
-NOISED_SUMS = "return replace(sums, total=sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype))"
+NOISED_SUMS = "total = sanitiser.noised_sums(sums.total, noise, addresses).to(parameters.dtype)"
 CLIPPED_UPLOAD = "noisy = clipped(updates, norms, mechanism, layout, rows=1).double()"
 CLIPPED_AT_SERVER = "for update in clipped(updates, norms, mechanism, self.layout, self.most, self.declared):"
 REPORTED = "source.add(Purpose.REPORT_NOISE, addresses, reports, self.reporter.std)"
