@@ -180,6 +180,48 @@ def test_pooling_agrees_with_reference(pool: nn.Module, channels: int, activatio
     check(nn.Sequential(front, nn.ReLU(), nn.Flatten(), nn.Linear(features, CLASSES)), (2, 9, 9))
 
 
+@st.composite
+def stacks(draw: st.DrawFn) -> tuple[nn.Sequential, tuple[int, ...]]:
+    """A network of known layers in any order, and the shape of its records."""
+    shape = draw(st.sampled_from([(1, 9, 9), (2, 8, 7), (3, 6, 6)]))
+    values, layers = torch.zeros(1, *shape), list[nn.Module]()
+    for _ in range(draw(st.integers(1, 6))):
+        channels, smallest = values.shape[1], min(values.shape[2:])
+        kernel, stride = draw(st.integers(1, min(3, smallest))), draw(st.integers(1, 2))
+        layer = draw(
+            st.sampled_from(
+                [
+                    nn.Conv2d(channels, draw(st.sampled_from([1, 3, 17])), kernel, stride, padding=kernel // 2),
+                    nn.MaxPool2d(kernel, stride),
+                    nn.AvgPool2d(kernel, stride),
+                    *ACTIVATIONS[:3],
+                ]
+            )
+        )
+        layers.append(layer)
+        values = layer(values)
+    layers.append(nn.Flatten())
+    for _ in range(draw(st.integers(0, 2))):
+        layers += [nn.Linear(values.flatten(1).shape[1], 5), draw(st.sampled_from(ACTIVATIONS[:3]))]
+        values = torch.zeros(1, 5)
+    return nn.Sequential(*layers, nn.Linear(values.flatten(1).shape[1], CLASSES)), shape
+
+
+@settings(deadline=None)
+@given(stack=stacks(), clients=st.integers(1, 3), slots=st.integers(1, 3))
+def test_known_layers_in_any_order_agree_with_reference(
+    stack: tuple[nn.Sequential, tuple[int, ...]], clients: int, slots: int
+) -> None:
+    check(*stack, clients, slots)
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool2d(2), nn.MaxPool2d(2, ceil_mode=True), nn.AvgPool2d(2)], ids=str)
+def test_a_pool_whose_outputs_are_flattened_agrees_with_reference(pool: nn.Module) -> None:
+    front = nn.Sequential(nn.Conv2d(2, 5, 3), nn.Sigmoid(), pool, nn.Flatten())
+    features = front(torch.zeros(1, 2, 9, 8)).numel()
+    check(nn.Sequential(front, nn.Linear(features, CLASSES)), (2, 9, 8))
+
+
 @pytest.mark.parametrize(
     "front",
     [

@@ -313,12 +313,14 @@ def test_outputs_that_are_not_finite_give_a_loss_that_is_none(value: float) -> N
 
 
 @pytest.mark.parametrize("lanes", VECTOR_WIDTHS)
-@pytest.mark.parametrize(("channels", "pixels"), [(1, 1), (3, 20), (33, 17)])
-def test_images_are_turned_and_turned_back(channels: int, pixels: int, lanes: int) -> None:
-    images = torch.randn(CLIENTS, SLOTS, pixels, channels)
-    planes, back = torch.empty(CLIENTS, SLOTS, channels, pixels), torch.empty_like(images)
-    ConvolutionShape.images((CLIENTS, SLOTS), channels, pixels).turn(images, planes, lanes)
-    ConvolutionShape.images((CLIENTS, SLOTS), channels, pixels, planar=True).turn(planes, back, lanes)
+@pytest.mark.parametrize(("channels", "sizes"), [(1, (1, 1)), (3, (4, 5)), (33, (1, 17))])
+def test_images_are_turned_and_turned_back(channels: int, sizes: tuple[int, int], lanes: int) -> None:
+    images = torch.randn(CLIENTS, SLOTS, sizes[0] * sizes[1], channels)
+    planes, back = images.mT.contiguous(), torch.empty_like(images)
+    shape = ConvolutionShape.images((CLIENTS, SLOTS), channels, sizes)
+    planes.zero_()
+    shape.turn(images, planes, lanes)
+    replace(shape, planar=True).turn(planes, back, lanes)
     assert torch.equal(planes, images.mT)
     assert torch.equal(back, images)
 

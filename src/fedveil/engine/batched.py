@@ -21,9 +21,10 @@ from fedveil.engine.general import General
 from fedveil.engine.gradients import Gradients
 from fedveil.engine.job import Job
 from fedveil.engine.layered import Layered
-from fedveil.engine.layered.trial import NotLayered, layered, nobodys
+from fedveil.engine.layered.trial import NotLayered, layered
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
+from fedveil.engine.trial import disagreement, nobodys
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.mechanisms.right_counts import NoisedCounts
@@ -53,12 +54,20 @@ def choose(model: nn.Module, records: Tensor, objective: Objective = CROSS_ENTRO
     first = to_float(records[:0])
     shape, tokens = tuple(first.shape[1:]), not first.is_floating_point()
     fused = Fused.build(model, shape, objective)
-    if fused is not None:
+    if fused is not None and _holds(fused, model, shape, objective):
         return fused
     found = layered(model, shape, objective, tokens=tokens)
     if isinstance(found, Layered):
         return found
     return _general(model, shape, objective, tokens, found)
+
+
+def _holds(fused: Fused, model: nn.Module, shape: tuple[int, ...], objective: Objective) -> bool:
+    """Whether the fused path computes this network as autograd does; a mistake in a stage must not cost a run."""
+    try:
+        return disagreement(fused, model, shape, objective) is None
+    except Exception:  # of a mistake in a stage, too, another path knows nothing
+        return False
 
 
 def _general(

@@ -94,10 +94,10 @@ class ConvolutionShape:
         return ConvolutionShape(*examples, 1, 0, -1, 1, 1, 1, count, 1, 1, 1, 1, 0, 0, 1, count, False, False, False)
 
     @staticmethod
-    def images(examples: tuple[int, int], channels: int, pixels: int, *, planar: bool = False) -> ConvolutionShape:
+    def images(examples: tuple[int, int], channels: int, sizes: tuple[int, int]) -> ConvolutionShape:
         """Images as they are."""
-        sizes = (1, pixels, 1, 1, 1, 1, 0, 0, 1, pixels)
-        return ConvolutionShape(*examples, channels**2, 0, -1, channels, channels, *sizes, planar, False, False)
+        rest = (*sizes, 1, 1, 1, 1, 0, 0, *sizes)
+        return ConvolutionShape(*examples, channels**2, 0, -1, channels, channels, *rest, False, False, False)
 
     @property
     def taps(self) -> int:

@@ -41,27 +41,28 @@ class DirectFlatten(Stage):
     """Channels-last images to features, in the order (channel, row, column) that a dense layer's weights assume."""
 
     def __init__(self, shape: tuple[int, ...], lanes: int) -> None:
-        self.channels, self.pixels, self.lanes = shape[0], shape[1] * shape[2], lanes
+        self.channels, *sizes = shape
+        self.sizes, self.lanes = _two(sizes), lanes
 
     def forward(self, inputs: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        features = shelf.buffer("features", shelf.slots, self.channels * self.pixels)
+        features = shelf.buffer("features", shelf.slots, self.channels * self.sizes[0] * self.sizes[1])
         self._shape(shelf).turn(inputs.contiguous(), features, self.lanes)
         return features
 
     def backward(self, delta: Tensor, parameters: Tensor, shelf: Shelf) -> Tensor:
-        image = shelf.buffer("delta", shelf.slots, 1, self.pixels, self.channels)
+        image = shelf.buffer("delta", shelf.slots, *self.sizes, self.channels)
         back = shelf.once("back", lambda shelf: replace(self._shape(shelf), planar=True))
         back.turn(delta.contiguous(), image, self.lanes)
         return image
 
     def _shape(self, shelf: Shelf) -> ConvolutionShape:
         def make(shelf: Shelf) -> ConvolutionShape:
-            return ConvolutionShape.images((shelf.clients, shelf.slots), self.channels, self.pixels)
+            return ConvolutionShape.images((shelf.clients, shelf.slots), self.channels, self.sizes)
 
         return shelf.once("shape", make)
 
     def floats(self, slots: int) -> int:
-        return 2 * self.channels * self.pixels
+        return 2 * self.channels * self.sizes[0] * self.sizes[1]
 
 
 class DirectMaxPool(Stage):

@@ -1,0 +1,60 @@
+"""What a fast path computes is compared with autograd before it is relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+
+from fedveil.core.objectives import CROSS_ENTROPY
+from fedveil.engine.batched import choose
+from fedveil.engine.fused import Fused
+from fedveil.engine.fused.dense import Dense
+from fedveil.engine.layered import Layered
+from fedveil.engine.trial import LARGE, disagreement, nobodys
+
+SHAPE = (1, 6, 6)
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 4))
+
+
+def fails(*arguments: object) -> Tensor:
+    raise RuntimeError("a mistake in a stage")
+
+
+def twice(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda *arguments: right(*arguments) * 2
+
+
+def test_a_sound_path_agrees_and_is_taken() -> None:
+    fused = Fused.build(network(), SHAPE)
+    assert fused is not None
+    assert disagreement(fused, network(), SHAPE, CROSS_ENTROPY) is None
+    assert isinstance(choose(network(), torch.zeros(1, *SHAPE)), Fused)
+
+
+def test_a_fused_path_that_fails_is_not_taken() -> None:
+    with patch.object(Dense, "measure", fails):
+        assert isinstance(choose(network(), torch.zeros(1, *SHAPE)), Layered)
+
+
+def test_a_fused_path_that_computes_something_else_is_not_taken() -> None:
+    with (
+        patch("fedveil.engine.fused.network.VECTOR_WIDTHS", ()),
+        patch.object(Dense, "backward", twice(Dense.backward)),
+    ):
+        fused = Fused.build(network(), SHAPE)
+        assert fused is not None
+        assert disagreement(fused, network(), SHAPE, CROSS_ENTROPY) == "rows of '0' differ from ordinary autograd's"
+        assert isinstance(choose(network(), torch.zeros(1, *SHAPE)), Layered)
+
+
+def test_of_large_networks_one_example_a_client_is_tried() -> None:
+    _, small = nobodys(torch.zeros(10), SHAPE, CROSS_ENTROPY, tokens=False)
+    _, large = nobodys(torch.zeros(LARGE + 1), SHAPE, CROSS_ENTROPY, tokens=False)
+    assert small.labels.shape == (2, 3)
+    assert large.labels.shape == (2, 1)
