@@ -15,6 +15,7 @@ from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.core.types import Taps
 from fedveil.data.dataset import to_float
 from fedveil.data.row_lists import RowLists
+from fedveil.engine.autograd_check import disagreement, nobodys
 from fedveil.engine.client import NO_TAPS, Broadcast, Upload, local_work
 from fedveil.engine.fused import Fused
 from fedveil.engine.general import General
@@ -24,7 +25,6 @@ from fedveil.engine.layered import Layered
 from fedveil.engine.layered.trial import NotLayered, layered
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.sites import Sites
-from fedveil.engine.trial import disagreement, nobodys
 from fedveil.engine.updates import usable
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.mechanisms.right_counts import NoisedCounts

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from torch import nn
 
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
+from fedveil.engine.autograd_check import disagreement
 from fedveil.engine.layered.layered_gradients import Layered
 from fedveil.engine.layered.step import STEPS_OUT, Unsupported
-from fedveil.engine.trial import disagreement
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ AGREE = 1e-3
 
 CLIENTS, SLOTS = 2, 3
 
-LARGE = 4_000_000
+TRIED_ONCE_FROM = 4_000_000
 """Of networks with more parameters one example is tried: every one takes memory for all of them, several times."""
 
 
@@ -50,7 +50,7 @@ def nobodys(start: Tensor, input_shape: Sequence[int], objective: Objective, tok
     """Weights near `start`, and records, that are nobody's."""
     generator = torch.Generator().manual_seed(0)
     moved = start + 0.05 * torch.randn(CLIENTS, len(start), generator=generator, dtype=start.dtype)
-    slots = SLOTS if len(start) <= LARGE else 1
+    slots = SLOTS if len(start) <= TRIED_ONCE_FROM else 1
     shape = (CLIENTS, slots, *input_shape)
     inputs = torch.randint(0, 2, shape, generator=generator) if tokens else torch.rand(shape, generator=generator)
     labels = torch.zeros(CLIENTS, slots, dtype=torch.float32 if objective.of_numbers else torch.int64)

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.core.objectives import CROSS_ENTROPY
+from fedveil.engine.autograd_check import TRIED_ONCE_FROM, disagreement, nobodys
 from fedveil.engine.batched import choose
 from fedveil.engine.fused import Fused
 from fedveil.engine.fused.dense import Dense
 from fedveil.engine.layered import Layered
-from fedveil.engine.trial import LARGE, disagreement, nobodys
 
 SHAPE = (1, 6, 6)
 
@@ -55,6 +55,6 @@ def test_a_fused_path_that_computes_something_else_is_not_taken() -> None:
 
 def test_of_large_networks_one_example_a_client_is_tried() -> None:
     _, small = nobodys(torch.zeros(10), SHAPE, CROSS_ENTROPY, tokens=False)
-    _, large = nobodys(torch.zeros(LARGE + 1), SHAPE, CROSS_ENTROPY, tokens=False)
+    _, large = nobodys(torch.zeros(TRIED_ONCE_FROM + 1), SHAPE, CROSS_ENTROPY, tokens=False)
     assert small.labels.shape == (2, 3)
     assert large.labels.shape == (2, 1)
