@@ -136,6 +136,18 @@ static void turn(const Shape *s, float *const *b) {
                 b[1][(ptrdiff_t)e * size + j * rows + i] = b[0][(ptrdiff_t)e * size + i * columns + j];
 }
 
+/* Of sums over the points of each channel, the means over all of its group. */
+static void level(const Shape *s, float *sums) {
+    int members = s->channels / s->filters;
+    for (int group = 0; group < s->filters; group++, sums += members) {
+        double total = 0;
+        for (int c = 0; c < members; c++)
+            total += sums[c];
+        for (int c = 0; c < members; c++)
+            sums[c] = (float)(total / ((double)members * s->width));
+    }
+}
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define GLUE(a, b, c) a##b##c
@@ -213,7 +225,8 @@ static int lanes_here(void) { return 0; }
 
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients),  BOTH(collect),
                                      BOTH(dense),    BOTH(outer),   BOTH(pool),       BOTH(dense_back),
-                                     BOTH(dense_norms), BOTH(bend), {classes, classes}, {turn, turn}, BOTH(multiply)};
+                                     BOTH(dense_norms), BOTH(bend), {classes, classes}, {turn, turn}, BOTH(multiply),
+                                     BOTH(normalise), BOTH(normalise_back)};
 
 /* run(lanes, clients, calls, scratch, roots u64): all calls for one group of clients, then for the next, whose memory is
  * still near. Whoever calls has checked that they fit together. */
@@ -251,7 +264,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "layer_kernels", NULL
 PyMODINIT_FUNC PyInit_layer_kernels(void) {
     PyObject *made = PyModule_Create(&module);
     if (made != NULL)
-        PyModule_AddIntConstant(made, "VERSION", 4); /* as in compiled.py */
+        PyModule_AddIntConstant(made, "VERSION", 5); /* as in compiled.py */
     return made;
 }
 #else
@@ -721,5 +734,80 @@ static void NAME(pool)(const Shape *s, float *const *b) {
                 if (!b[3])
                     NAME(store)(b[1] + at, best, left), NAME(store)(b[2] + at, place, left);
             }
+}
+
+/* A sum over an image's points, of up to LANES channels of n: of x (0), of (x - mean)² (1), of (x - mean)·delta (2). Some
+ * hundred are added at a time, so that large images lose no more digits than small ones. */
+INLINE vec NAME(over)(const int kind, const float *x, const float *delta, vec mean, int points, int n, int left) {
+    vec whole = MM(setzero)();
+    for (int p = 0, end; p < points; p = end) {
+        vec part = MM(setzero)();
+        end = LEAST(p + 256, points);
+        for (ptrdiff_t i = (ptrdiff_t)p * n; i < (ptrdiff_t)end * n; i += n) {
+            vec value = MM(sub)(NAME(load)(x + i, left), mean);
+            part = kind ? MM(fmadd)(value, kind == 1 ? value : NAME(load)(delta + i, left), part) : MM(add)(part, value);
+        }
+        whole = MM(add)(whole, part);
+    }
+    return whole;
+}
+
+/* Images whose groups of channels get mean 0 and variance 1, times scales, plus shifts `[K, C]`; what was found of them. */
+static void NAME(normalise)(const Shape *s, float *const *b) {
+    int n = s->channels, points = s->width;
+    for (int e = 0; e < s->clients * s->slots; e++) {
+        const float *x = b[0] + (ptrdiff_t)e * points * n, *scale = b[1] + e / s->slots * n, *shift = b[2] + e / s->slots * n;
+        float *out = b[3] + (ptrdiff_t)e * points * n, *mean = b[4] + (ptrdiff_t)e * 2 * n, *inverse = mean + n;
+        for (int c = 0; c < n; c += LANES)
+            NAME(store)(mean + c, NAME(over)(0, x + c, x, MM(setzero)(), points, n, LEAST(n - c, LANES)), LEAST(n - c, LANES));
+        level(s, mean);
+        for (int c = 0, left; c < n; c += LANES)
+            left = LEAST(n - c, LANES),
+            NAME(store)(inverse + c, NAME(over)(1, x + c, x, NAME(load)(mean + c, left), points, n, left), left);
+        level(s, inverse);
+        for (int c = 0; c < n; c++)
+            inverse[c] = 1 / sqrtf(inverse[c] + *b[5]);
+        for (int c = 0; c < n; c += LANES) {
+            int left = LEAST(n - c, LANES);
+            vec own = NAME(load)(mean + c, left), constant = NAME(load)(shift + c, left);
+            vec factor = MM(mul)(NAME(load)(scale + c, left), NAME(load)(inverse + c, left));
+            for (ptrdiff_t i = c; i < (ptrdiff_t)points * n; i += n)
+                NAME(store)(out + i, MM(fmadd)(MM(sub)(NAME(load)(x + i, left), own), factor, constant), left);
+        }
+    }
+}
+
+/* From the derivatives by what it made those by scales and shifts, of each image, and those by the images if asked for. */
+static void NAME(normalise_back)(const Shape *s, float *const *b) {
+    int n = s->channels, points = s->width;
+    float *slant = take(n), *offset = take(n);
+    for (int e = 0; e < s->clients * s->slots; e++) {
+        ptrdiff_t first = (ptrdiff_t)e * points * n;
+        const float *x = b[0] + first, *delta = b[1] + first, *scale = b[2] + e / s->slots * n;
+        const float *mean = b[3] + (ptrdiff_t)e * 2 * n, *inverse = mean + n;
+        float *by_scale = b[5] + (ptrdiff_t)e * 2 * n, *by_shift = by_scale + n;
+        for (int c = 0; c < n; c += LANES) {
+            int left = LEAST(n - c, LANES);
+            vec tilted = NAME(over)(2, x + c, delta + c, NAME(load)(mean + c, left), points, n, left);
+            NAME(store)(by_scale + c, MM(mul)(tilted, NAME(load)(inverse + c, left)), left);
+            NAME(store)(by_shift + c, NAME(over)(0, delta + c, x, MM(setzero)(), points, n, left), left);
+        }
+        if (b[4] == NULL)
+            continue;
+        for (int c = 0; c < n; c++)
+            slant[c] = scale[c] * by_scale[c], offset[c] = scale[c] * by_shift[c];
+        level(s, slant), level(s, offset);
+        for (int c = 0; c < n; c += LANES) {
+            int left = LEAST(n - c, LANES);
+            vec own = NAME(load)(mean + c, left), unit = NAME(load)(inverse + c, left);
+            vec factor = MM(mul)(NAME(load)(scale + c, left), unit), constant = MM(mul)(NAME(load)(offset + c, left), unit);
+            vec tilt = MM(mul)(MM(mul)(NAME(load)(slant + c, left), unit), unit);
+            for (ptrdiff_t i = c; i < (ptrdiff_t)points * n; i += n) {
+                vec straight = MM(sub)(MM(mul)(NAME(load)(delta + i, left), factor), constant);
+                vec value = MM(fnmadd)(MM(sub)(NAME(load)(x + i, left), own), tilt, straight);
+                NAME(store)(b[4] + first + i, value, left);
+            }
+        }
+    }
 }
 #endif

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep, outside
+from fedveil.native import group_norms
 
 
 class NormWeights:
@@ -37,32 +38,50 @@ class _Groups(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, anchor: Tensor, use: NormWeights, groups: int, eps: float) -> Tensor:
         pictures, channels, *size = inputs.shape
         last = inputs.movedim(1, -1).reshape(pictures, -1, channels)
-        times = pictures // use.step.clients
-        scale, shift = (value.repeat_interleave(times, dim=0).unsqueeze(1) for value in (use.scale, use.shift))
-        points = last.shape[1]
-        centred = last - _group_mean(last.sum(dim=1), points, groups)
-        inverse = _group_mean(centred.square().sum(dim=1), points, groups).add_(eps).rsqrt_()
-        ctx.use, ctx.centred, ctx.inverse, ctx.scale, ctx.groups = use, centred, inverse, scale, groups
-        out = torch.addcmul(shift, centred, scale * inverse)
+        normalise = group_norms.normalise if group_norms.takes(last) else _normalise
+        out, found = normalise(last, use.scale, use.shift, groups, eps)
+        ctx.use, ctx.last, ctx.found, ctx.groups = use, last, found, groups
         return out.view(pictures, *size, channels).movedim(-1, 1)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        use: NormWeights = ctx.use
-        centred, inverse, scale, groups = ctx.centred, ctx.inverse, ctx.scale, ctx.groups
-        pictures, points, channels = centred.shape
-        delta = gradient.movedim(1, -1).reshape(pictures, points, channels)
-        by_shift = delta.sum(dim=1)
-        by_scale = (delta * centred).sum(dim=1).mul_(inverse.squeeze(1))
-        own = (use.step.clients, use.step.slots, -1, channels)
-        use.receive(by_scale.view(own).sum(dim=2), by_shift.view(own).sum(dim=2))
-        if not ctx.needs_input_grad[0]:
-            return None, None, None, None, None
-        flat = scale.squeeze(1)
-        level = _group_mean(flat * by_shift, points, groups).mul_(-inverse)
-        tilt = _group_mean(flat * by_scale, points, groups).mul_(-inverse * inverse)
-        back = torch.addcmul(level, centred, tilt).addcmul_(delta, scale * inverse)
-        return back.view(gradient.movedim(1, -1).shape).movedim(-1, 1), None, None, None, None
+        use, last = ctx.use, ctx.last
+        delta = gradient.movedim(1, -1)
+        back = group_norms.normalise_back if group_norms.takes(last) else _normalise_back
+        rows, by_inputs = back(
+            last, delta.reshape(last.shape), use.scale, ctx.found, ctx.groups, through=ctx.needs_input_grad[0]
+        )
+        by_scale, by_shift = rows.view(use.step.clients, use.step.slots, -1, 2, last.shape[-1]).sum(dim=2).unbind(2)
+        use.receive(by_scale, by_shift)
+        return None if by_inputs is None else by_inputs.view(delta.shape).movedim(-1, 1), None, None, None, None
+
+
+def _normalise(images: Tensor, scale: Tensor, shift: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor]:
+    """As `group_norms.normalise`."""
+    times = len(images) // len(scale)
+    factor, constant = (value.repeat_interleave(times, dim=0).unsqueeze(1) for value in (scale, shift))
+    points = images.shape[1]
+    mean = _group_mean(images.sum(dim=1), points, groups)
+    centred = images - mean
+    inverse = _group_mean(centred.square().sum(dim=1), points, groups).add_(eps).rsqrt_()
+    return torch.addcmul(constant, centred, factor * inverse), torch.cat([mean, inverse], dim=1)
+
+
+def _normalise_back(
+    images: Tensor, delta: Tensor, scale: Tensor, found: Tensor, groups: int, *, through: bool
+) -> tuple[Tensor, Tensor | None]:
+    """As `group_norms.normalise_back`."""
+    points, (mean, inverse) = images.shape[1], found.unsqueeze(2).unbind(1)
+    centred = images - mean
+    by_shift = delta.sum(dim=1)
+    by_scale = (delta * centred).sum(dim=1).mul_(inverse.squeeze(1))
+    rows = torch.stack([by_scale, by_shift], dim=1)
+    if not through:
+        return rows, None
+    flat = scale.repeat_interleave(len(images) // len(scale), dim=0)
+    level = _group_mean(flat * by_shift, points, groups).mul_(-inverse)
+    tilt = _group_mean(flat * by_scale, points, groups).mul_(-inverse * inverse)
+    return rows, torch.addcmul(level, centred, tilt).addcmul_(delta, flat.unsqueeze(1) * inverse)
 
 
 def _group_mean(sums: Tensor, points: int, groups: int) -> Tensor:
