@@ -27,6 +27,9 @@ typedef struct {
     int32_t clients, slots, size, weight, bias; /* parameters [clients, size], a layer's at these places; no bias: -1 */
     int32_t channels, filters, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w;
     int32_t planar, brief, relu; /* the inputs are [C, H, W]; kernel rows are short; outputs are cut off at 0 */
+    /* A convolution leaves out so many pixels at the edge. Its outputs are every so many pixels of whole images, from a
+     * place on. */
+    int32_t skip_h, skip_w, step_h, step_w, place_h, place_w, whole_h, whole_w;
 } Shape;
 
 /* A kernel and where its memory is: `offset` bytes behind an address that is given when it runs, and `stride` bytes
@@ -38,10 +41,10 @@ typedef struct {
 } Call;
 
 /* How an arranged image is walked through, whose pixels are `depth` floats long. Pixel p begins at `at[p]`; its kernel
- * rows lie `line` floats apart. A kernel row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is
+ * rows lie `line` floats apart; its outputs go to `to[p]`. A kernel row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is
  * stored, is its tap `order[u]`. */
 typedef struct {
-    int depth, pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *order;
+    int depth, pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *to, *order;
 } Walk;
 
 /* A product of matrices: `rows` × `terms` times `terms` × `columns`. How far apart are rows and terms of the first one,
@@ -64,10 +67,12 @@ static Walk walk_of(const Shape *s, int lanes, int depth) {
     w.size = up((s->height + 2 * s->pad_h) * w.line + SPARE, MOST_LANES), w.wide = up(s->filters, lanes);
     int all = up(w.run, lanes) / lanes, area = s->kernel_h * s->kernel_w;
     w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
-    w.at = take(w.pixels), w.order = take(w.taps);
-    for (int i = 0, p = 0; i < s->out_h; i++)
-        for (int j = 0; j < s->out_w; j++)
-            w.at[p++] = i * s->stride_h * w.line + j * s->stride_w * depth;
+    w.at = take(w.pixels), w.to = take(w.pixels), w.order = take(w.taps);
+    for (int p = 0; p < w.pixels; p++) {
+        int i = p / s->out_w, j = p % s->out_w;
+        w.at[p] = (i * s->stride_h + s->skip_h) * w.line + (j * s->stride_w + s->skip_w) * depth;
+        w.to[p] = ((i * s->step_h + s->place_h) * s->whole_w + j * s->step_w + s->place_w) * s->filters;
+    }
     for (int c = 0, u = 0; c < s->channels; c++)
         for (int place = 0; place < area; place++)
             w.order[u++] = place * s->channels + c;
@@ -298,7 +303,7 @@ INLINE void NAME(tile)(const int m, const int n, const Shape *s, const Walk *w, 
         int pixel = LEAST(first + p, w->pixels - 1);
         x[p] = image + w->at[pixel] + row * w->line;
         for (int v = 0; v < n; v++)
-            sum[p][v] = row ? NAME(load)(out + pixel * s->filters + v * LANES, LEAST(left - v * LANES, LANES))
+            sum[p][v] = row ? NAME(load)(out + w->to[pixel] + v * LANES, LEAST(left - v * LANES, LANES))
                             : MM(loadu)(start + v * LANES);
     }
     for (int last = row + rows; row < last; row++) {
@@ -315,7 +320,7 @@ INLINE void NAME(tile)(const int m, const int n, const Shape *s, const Walk *w, 
     }
     for (int p = 0; p < m; p++)
         for (int v = 0; v < n; v++) /* of zero and what is not a number, max gives its second operand */
-            NAME(store)(out + LEAST(first + p, w->pixels - 1) * s->filters + v * LANES,
+            NAME(store)(out + w->to[LEAST(first + p, w->pixels - 1)] + v * LANES,
                         s->relu && row == w->rows ? MM(max)(MM(setzero)(), sum[p][v]) : sum[p][v],
                         LEAST(left - v * LANES, LANES));
 }
@@ -347,7 +352,7 @@ static void NAME(convolve)(const Shape *s, float *const *b) {
                             CASE(n, 3, NAME(tile)(TILE, n - 1, s, &w, p, row, rows, image, part, start + f, out + f, left))
                         }
                     }
-            input += s->channels * s->height * s->width, out += w.pixels * s->filters;
+            input += s->channels * s->height * s->width, out += s->whole_h * s->whole_w * s->filters;
         }
     }
 }

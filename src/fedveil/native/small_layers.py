@@ -50,11 +50,26 @@ class ConvolutionShape:
     planar: bool
     brief: bool  # kernel rows are short: gradients do not leave out zeros
     relu: bool  # outputs below zero are zero
+    skip_height: int = 0  # pixels that a convolution leaves out at the edge
+    skip_width: int = 0
+    step_height: int = 1  # a convolution's outputs are every so many pixels of whole images, from a place on
+    step_width: int = 1
+    place_height: int = 0
+    place_width: int = 0
+    whole_height: int = 0  # 0: they are whole images
+    whole_width: int = 0
 
     def __post_init__(self) -> None:
+        reach = (
+            self.skip_height + (self.out_height - 1) * self.stride_height + self.kernel_height,
+            self.skip_width + (self.out_width - 1) * self.stride_width + self.kernel_width,
+        )
         last = (
-            (self.out_height - 1) * self.stride_height + self.kernel_height <= self.height + 2 * self.padding_height,
-            (self.out_width - 1) * self.stride_width + self.kernel_width <= self.width + 2 * self.padding_width,
+            reach[0] <= self.height + 2 * self.padding_height,
+            reach[1] <= self.width + 2 * self.padding_width,
+            self.place_height + (self.out_height - 1) * self.step_height < self._whole[0],
+            self.place_width + (self.out_width - 1) * self.step_width < self._whole[1],
+            min(astuple(self)[20:22] + astuple(self)[24:26]) >= 0 < min(self.step_height, self.step_width),
         )
         inside = self.weight + self.filters * self.taps <= self.size and self.bias + self.filters <= self.size
         positive = all(number > 0 for number in (*astuple(self)[:3], *astuple(self)[5:13], *astuple(self)[15:17]))
@@ -100,6 +115,11 @@ class ConvolutionShape:
         return ConvolutionShape(*examples, channels**2, 0, -1, channels, channels, *rest, False, False, False)
 
     @property
+    def _whole(self) -> tuple[int, int]:
+        """The sizes of the images that outputs are part of."""
+        return self.whole_height or self.out_height, self.whole_width or self.out_width
+
+    @property
     def taps(self) -> int:
         return self.channels * self.kernel_height * self.kernel_width
 
@@ -110,7 +130,7 @@ class ConvolutionShape:
 
     @cached_property
     def _numbers(self) -> bytes:
-        return np.array(astuple(self), np.int32).tobytes()
+        return np.array((*astuple(self)[:-2], *self._whole), np.int32).tobytes()
 
     @cached_property
     def _counts(self) -> dict[str, int]:
@@ -118,7 +138,7 @@ class ConvolutionShape:
         return {
             "P": self.clients * self.size,
             "I": examples * self.channels * self.height * self.width,
-            "O": examples * self.filters * self.out_height * self.out_width,
+            "O": examples * self.filters * self._whole[0] * self._whole[1],
             "G": examples * self.gradient_size,
             "N": examples,
             "n": examples,

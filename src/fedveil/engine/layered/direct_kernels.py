@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -31,12 +32,16 @@ def convolve_directly(pictures: Tensor, kernels: Tensor, window: Window, out: Te
 
 
 def by_inputs(delta: Tensor, kernels: Tensor, window: Window, out: Tensor) -> None:
-    """Write the derivative by the pictures, from that by the outputs: a convolution too, where nothing is skipped."""
-    mirrored = window.mirrored
-    if mirrored is not None:
-        convolve_directly(delta, kernels.flip(3, 4).transpose(1, 2), mirrored, out)
-        return
-    _shape(out.shape, kernels.shape[1], window).reverse(_flat(kernels), delta, delta, out, VECTOR_WIDTHS[0])
+    """Write the derivative by the pictures, from that by the outputs.
+
+    Of every so many pixels, as many as the window moves, it is a convolution with every so many of the kernel's taps.
+    """
+    backwards = kernels.flip(3, 4).transpose(1, 2)
+    found, untouched = _ways_back(out.shape, kernels.shape[1], window)
+    if untouched:
+        out.zero_()
+    for shape, rows, columns in found:
+        shape.convolve(_flat(backwards[..., rows, columns]), delta, out, VECTOR_WIDTHS[0])
 
 
 def rows(pictures: Tensor, delta: Tensor, window: Window, norms: Tensor, out: Tensor) -> None:
@@ -52,6 +57,78 @@ def summed(pictures: Tensor, delta: Tensor, window: Window, out: Tensor) -> None
 
 def _flat(kernels: Tensor) -> Tensor:
     return kernels.reshape(len(kernels), -1).contiguous()
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Every so many pixels of a line of the picture, which the same taps of a kernel have seen."""
+
+    taps: slice  # of the kernel turned round
+    pixels: int
+    first: int  # pixel of the picture
+    border: int  # around the outputs' derivatives, of which so many are skipped
+    skipped: int
+
+
+def _phases(size: int, outputs: int, kernel: int, stride: int, padding: int) -> list[_Phase]:
+    """Where n is a tap's place, output o saw the pixel o·stride + n − padding: pixels with alike n belong together."""
+    found = []
+    for start in range(min(stride, kernel)):
+        taps = -(-(kernel - start) // stride)
+        low = max(-(-(padding - start) // stride), 0)  # the pixel at `low`·stride + start − padding is the first
+        high = min((size - 1 + padding - start) // stride, outputs + taps - 2)
+        border = max(taps - 1 - low, high - outputs + 1, 0)
+        turned = slice((kernel - 1 - start) % stride, None, stride)
+        if high >= low:
+            first = low * stride + start - padding
+            found.append(_Phase(turned, high - low + 1, first, border, border - (taps - 1 - low)))
+    return found
+
+
+@lru_cache(maxsize=64)
+def _ways_back(
+    pictures: torch.Size, filters: int, window: Window
+) -> tuple[list[tuple[ConvolutionShape, slice, slice]], bool]:
+    """Convolutions that write the derivative by the pictures with their taps, and whether they leave pixels out."""
+    clients, slots, height, width, channels = pictures
+    (tall, broad), (down, across) = window.places(height, width), window.stride
+    (kernel_height, kernel_width), (top, left) = window.kernel, window.padding
+    found, pixels = [], 0
+    for rows in _phases(height, tall, kernel_height, down, top):
+        for columns in _phases(width, broad, kernel_width, across, left):
+            taps = len(range(kernel_height)[rows.taps]), len(range(kernel_width)[columns.taps])
+            shape = ConvolutionShape(
+                clients,
+                slots,
+                filters * channels * taps[0] * taps[1],
+                0,
+                -1,
+                filters,
+                channels,
+                tall,
+                broad,
+                *taps,
+                1,
+                1,
+                rows.border,
+                columns.border,
+                rows.pixels,
+                columns.pixels,
+                planar=False,
+                brief=True,
+                relu=False,
+                skip_height=rows.skipped,
+                skip_width=columns.skipped,
+                step_height=down,
+                step_width=across,
+                place_height=rows.first,
+                place_width=columns.first,
+                whole_height=height,
+                whole_width=width,
+            )
+            found.append((shape, rows.taps, columns.taps))
+            pixels += rows.pixels * columns.pixels
+    return found, pixels < height * width
 
 
 @lru_cache(maxsize=64)
