@@ -68,7 +68,7 @@ def _run(kernel: int, groups: int, images: Tensor, *rest: Tensor | None) -> None
 @lru_cache(maxsize=256)
 def _sizes(clients: int, slots: int, channels: int, groups: int, points: int) -> bytes:
     """`Shape` of the C file."""
-    numbers = np.zeros(28, np.int32)
+    numbers = np.zeros(32, np.int32)
     numbers[[0, 1, 5, 6, 8]] = clients, slots, channels, groups, points
     return numbers.tobytes()
 

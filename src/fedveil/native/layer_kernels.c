@@ -30,6 +30,7 @@ typedef struct {
     /* A convolution leaves out so many pixels at the edge. Its outputs are every so many pixels of whole images, from a
      * place on. */
     int32_t skip_h, skip_w, step_h, step_w, place_h, place_w, whole_h, whole_w;
+    int32_t by_filter, by_channel, by_row, by_column; /* how far apart a convolution's weights lie */
 } Shape;
 
 /* A kernel and where its memory is: `offset` bytes behind an address that is given when it runs, and `stride` bytes
@@ -41,10 +42,10 @@ typedef struct {
 } Call;
 
 /* How an arranged image is walked through, whose pixels are `depth` floats long. Pixel p begins at `at[p]`; its kernel
- * rows lie `line` floats apart; its outputs go to `to[p]`. A kernel row is cut into `blocks` of `vectors` vectors. Weight u of a filter, as it is
- * stored, is its tap `order[u]`. */
+ * rows lie `line` floats apart; its outputs go to `to[p]`. A kernel row is cut into `blocks` of `vectors` vectors. Weight u of a filter, in
+ * the usual order, lies at `from[u]` and is its tap `order[u]`. */
 typedef struct {
-    int depth, pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *to, *order;
+    int depth, pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *to, *from, *order;
 } Walk;
 
 /* A product of matrices: `rows` × `terms` times `terms` × `columns`. How far apart are rows and terms of the first one,
@@ -67,15 +68,17 @@ static Walk walk_of(const Shape *s, int lanes, int depth) {
     w.size = up((s->height + 2 * s->pad_h) * w.line + SPARE, MOST_LANES), w.wide = up(s->filters, lanes);
     int all = up(w.run, lanes) / lanes, area = s->kernel_h * s->kernel_w;
     w.blocks = (all + BLOCK - 1) / BLOCK, w.vectors = (all + w.blocks - 1) / w.blocks, w.span = w.vectors * lanes;
-    w.at = take(w.pixels), w.to = take(w.pixels), w.order = take(w.taps);
+    w.at = take(w.pixels), w.to = take(w.pixels), w.from = take(w.taps), w.order = take(w.taps);
     for (int p = 0; p < w.pixels; p++) {
         int i = p / s->out_w, j = p % s->out_w;
         w.at[p] = (i * s->stride_h + s->skip_h) * w.line + (j * s->stride_w + s->skip_w) * depth;
         w.to[p] = ((i * s->step_h + s->place_h) * s->whole_w + j * s->step_w + s->place_w) * s->filters;
     }
     for (int c = 0, u = 0; c < s->channels; c++)
-        for (int place = 0; place < area; place++)
-            w.order[u++] = place * s->channels + c;
+        for (int place = 0; place < area; place++, u++) {
+            w.from[u] = c * s->by_channel + place / s->kernel_w * s->by_row + place % s->kernel_w * s->by_column;
+            w.order[u] = place * s->channels + c;
+        }
     return w;
 }
 
@@ -99,12 +102,12 @@ static void deposit(const Shape *s, const Walk *w, const float *grid, float *par
 /* The weights of one client in blocks of `block` filters, each [taps, block] (the last may be narrower). Here, since
  * vector code would gather them slowly. */
 static void pack(const Shape *s, const Walk *w, const float *weights, float *matrix, int block) {
-    for (int first = 0; first < s->filters; first += block, matrix += w->taps * block, weights += w->taps * block) {
+    for (int first = 0; first < s->filters; first += block, matrix += w->taps * block, weights += s->by_filter * block) {
         int some = s->filters - first < block ? s->filters - first : block;
         int wide = w->wide - first < block ? w->wide - first : block;
         for (int u = 0; u < w->taps; u++)
             for (int o = 0; o < some; o++)
-                matrix[w->order[u] * wide + o] = weights[o * w->taps + u];
+                matrix[w->order[u] * wide + o] = weights[o * s->by_filter + w->from[u]];
     }
 }
 
@@ -402,7 +405,7 @@ static void NAME(reverse)(const Shape *s, float *const *b) {
         const float *weights = b[0] + (ptrdiff_t)client * s->size + s->weight;
         for (int o = 0; o < s->filters; o++)
             for (int u = 0; u < w.taps; u++)
-                matrix[w.order[u] + o * own] = weights[o * w.taps + u];
+                matrix[w.order[u] + o * own] = weights[o * s->by_filter + w.from[u]];
         for (int slot = 0; slot < s->slots; slot++) {
             for (int p = 0, next; p < w.pixels; p++, delta += s->filters, output += s->filters) {
                 next = p * s->filters;

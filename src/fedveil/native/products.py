@@ -46,7 +46,7 @@ def _takes(*matrices: Tensor) -> bool:
 @lru_cache(maxsize=256)
 def _sizes(count: int, rows: int, terms: int, columns: int, add: bool) -> bytes:
     """`Shape` of the C file."""
-    numbers: NDArray[np.int32] = np.zeros(28, np.int32)
+    numbers: NDArray[np.int32] = np.zeros(32, np.int32)
     numbers[[0, 1, 5, 6, 19]] = count, rows, terms, columns, add
     return numbers.tobytes()
 

@@ -6,8 +6,8 @@ They are there where a compiler was when fedveil was installed and the processor
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from functools import cached_property
+from dataclasses import astuple, dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -58,6 +58,10 @@ class ConvolutionShape:
     place_width: int = 0
     whole_height: int = 0  # 0: they are whole images
     whole_width: int = 0
+    by_filter: int = 0  # how far apart a convolution's weights lie; 0: as a tensor [filters, channels, height, width]
+    by_channel: int = 0
+    by_row: int = 0
+    by_column: int = 0
 
     def __post_init__(self) -> None:
         reach = (
@@ -72,7 +76,9 @@ class ConvolutionShape:
             min(astuple(self)[20:22] + astuple(self)[24:26]) >= 0 < min(self.step_height, self.step_width),
         )
         inside = self.weight + self.filters * self.taps <= self.size and self.bias + self.filters <= self.size
-        positive = all(number > 0 for number in (*astuple(self)[:3], *astuple(self)[5:13], *astuple(self)[15:17]))
+        if self._of_view:
+            inside = self.weight == self._last * (min(self.by_row, self.by_column) < 0)
+        positive = all(number > 0 for number in (*astuple(self)[:2], *astuple(self)[5:13], *astuple(self)[15:17]))
         whole = min(self.weight, self.padding_height, self.padding_width) >= 0 and self.taps <= MOST_TAPS
         if not (all(last) and inside and positive and whole):
             raise ValueError(f"no convolution: {self}")
@@ -115,6 +121,22 @@ class ConvolutionShape:
         return ConvolutionShape(*examples, channels**2, 0, -1, channels, channels, *rest, False, False, False)
 
     @property
+    def _of_view(self) -> bool:
+        """Whether weights lie apart, in a view that is compared when a kernel is called."""
+        return self.by_filter > 0
+
+    @property
+    def _last(self) -> int:
+        """How far the last weight of a kernel lies behind its first, for one channel."""
+        return (self.kernel_height - 1) * abs(self.by_row) + (self.kernel_width - 1) * abs(self.by_column)
+
+    @cached_property
+    def _view(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shape and strides of the view."""
+        sizes = self.clients, self.filters, self.channels, self.kernel_height, self.kernel_width
+        return sizes, (self.size, self.by_filter, self.by_channel, abs(self.by_row), abs(self.by_column))
+
+    @property
     def _whole(self) -> tuple[int, int]:
         """The sizes of the images that outputs are part of."""
         return self.whole_height or self.out_height, self.whole_width or self.out_width
@@ -130,7 +152,9 @@ class ConvolutionShape:
 
     @cached_property
     def _numbers(self) -> bytes:
-        return np.array((*astuple(self)[:-2], *self._whole), np.int32).tobytes()
+        area = self.kernel_height * self.kernel_width
+        usual = astuple(self)[-4:] if self._of_view else (self.taps, area, self.kernel_width, 1)
+        return np.array((*astuple(self)[:-6], *self._whole, *usual), np.int32).tobytes()
 
     @cached_property
     def _counts(self) -> dict[str, int]:
@@ -156,9 +180,16 @@ class ConvolutionShape:
         rest = 4 * (pixels + self.taps + wide) + 1024
         return np.empty(self.slots * (images + pixels * (1 + 2 * wide)) + matrix + rest, np.float32)
 
+    def seen_through(self, kernels: Tensor, *, turned: bool = False) -> ConvolutionShape:
+        """The same with kernels `[K, filters, channels, height, width]` that need not lie side by side.
+
+        With `turned` the last is taken for the first, along both axes.
+        """
+        return _seen_through(self, kernels.stride(), turned)
+
     def convolve(self, parameters: Tensor, inputs: Tensor, outputs: Tensor, lanes: int) -> None:
         """Write the outputs."""
-        self._run(0, lanes, "PIO", parameters, inputs, outputs)
+        self._run(0, lanes, "VIO" if self._of_view else "PIO", parameters, inputs, outputs)
 
     def reverse(self, parameters: Tensor, outputs: Tensor, delta: Tensor, result: Tensor, lanes: int) -> None:
         """Write the derivative by the inputs, channels last, from that by the outputs."""
@@ -241,9 +272,29 @@ class ConvolutionShape:
             if tensor is None:
                 continue
             known = tensor.dtype == (torch.int64 if kind == "L" else torch.float32)
-            if not (tensor.numel() == self._counts[kind] and tensor.is_contiguous() and known):
+            if kind == "V":
+                fits = (tensor.shape, tensor.stride()) == self._view
+            else:
+                fits = tensor.numel() == self._counts[kind] and tensor.is_contiguous()
+            if not (fits and known):
                 raise ValueError(f"memory of shape {tuple(tensor.shape)} does not fit {self}")
         call(Call(kernel, lanes, self.clients, self._numbers, self._room, memory))
+
+
+@lru_cache(maxsize=256)
+def _seen_through(shape: ConvolutionShape, strides: tuple[int, ...], turned: bool) -> ConvolutionShape:
+    size, by_filter, by_channel, by_row, by_column = strides
+    last = (shape.kernel_height - 1) * by_row + (shape.kernel_width - 1) * by_column
+    side = -1 if turned else 1
+    return replace(
+        shape,
+        size=size,
+        weight=last if turned else 0,
+        by_filter=by_filter,
+        by_channel=by_channel,
+        by_row=side * by_row,
+        by_column=side * by_column,
+    )
 
 
 def _up(count: int) -> int:

@@ -28,7 +28,8 @@ def takes(pictures: Tensor, kernels: Tensor, window: Window) -> bool:
 
 def convolve_directly(pictures: Tensor, kernels: Tensor, window: Window, out: Tensor) -> None:
     """Write outputs `[K, S, H', W', O]`."""
-    _shape(pictures.shape, kernels.shape[1], window).convolve(_flat(kernels), pictures, out, VECTOR_WIDTHS[0])
+    shape = _shape(pictures.shape, kernels.shape[1], window).seen_through(kernels)
+    shape.convolve(kernels, pictures, out, VECTOR_WIDTHS[0])
 
 
 def by_inputs(delta: Tensor, kernels: Tensor, window: Window, out: Tensor) -> None:
@@ -36,12 +37,13 @@ def by_inputs(delta: Tensor, kernels: Tensor, window: Window, out: Tensor) -> No
 
     Of every so many pixels, as many as the window moves, it is a convolution with every so many of the kernel's taps.
     """
-    backwards = kernels.flip(3, 4).transpose(1, 2)
+    backwards = kernels.transpose(1, 2)
     found, untouched = _ways_back(out.shape, kernels.shape[1], window)
     if untouched:
         out.zero_()
     for shape, rows, columns in found:
-        shape.convolve(_flat(backwards[..., rows, columns]), delta, out, VECTOR_WIDTHS[0])
+        taps = backwards[..., rows, columns]
+        shape.seen_through(taps, turned=True).convolve(taps, delta, out, VECTOR_WIDTHS[0])
 
 
 def rows(pictures: Tensor, delta: Tensor, window: Window, norms: Tensor, out: Tensor) -> None:
@@ -55,15 +57,11 @@ def summed(pictures: Tensor, delta: Tensor, window: Window, out: Tensor) -> None
     _shape(pictures.shape, delta.shape[-1], window).summed(pictures, delta, delta, out, VECTOR_WIDTHS[0])
 
 
-def _flat(kernels: Tensor) -> Tensor:
-    return kernels.reshape(len(kernels), -1).contiguous()
-
-
 @dataclass(frozen=True)
 class _Phase:
     """Every so many pixels of a line of the picture, which the same taps of a kernel have seen."""
 
-    taps: slice  # of the kernel turned round
+    taps: slice
     pixels: int
     first: int  # pixel of the picture
     border: int  # around the outputs' derivatives, of which so many are skipped
@@ -78,10 +76,9 @@ def _phases(size: int, outputs: int, kernel: int, stride: int, padding: int) -> 
         low = max(-(-(padding - start) // stride), 0)  # the pixel at `low`·stride + start − padding is the first
         high = min((size - 1 + padding - start) // stride, outputs + taps - 2)
         border = max(taps - 1 - low, high - outputs + 1, 0)
-        turned = slice((kernel - 1 - start) % stride, None, stride)
         if high >= low:
             first = low * stride + start - padding
-            found.append(_Phase(turned, high - low + 1, first, border, border - (taps - 1 - low)))
+            found.append(_Phase(slice(start, None, stride), high - low + 1, first, border, border - (taps - 1 - low)))
     return found
 
 
