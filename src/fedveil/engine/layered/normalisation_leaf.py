@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep, outside
-from fedveil.native import group_norms
+from fedveil.native.group_norms import normalise, normalise_back
 
 
 class NormWeights:
@@ -29,16 +29,12 @@ class NormWeights:
 
 
 class _Groups(torch.autograd.Function):
-    """Groups of channels `[S, C, *size]`, S a multiple of all examples; each group has mean 0 and variance 1.
-
-    By hand, on channels last: PyTorch's kernel for that order takes up to eight times as long as for the usual one.
-    """
+    """Groups of channels `[S, C, *size]`, S a multiple of all examples; each group has mean 0 and variance 1."""
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, anchor: Tensor, use: NormWeights, groups: int, eps: float) -> Tensor:
         pictures, channels, *size = inputs.shape
         last = inputs.movedim(1, -1).reshape(pictures, -1, channels)
-        normalise = group_norms.normalise if group_norms.takes(last) else _normalise
         out, found = normalise(last, use.scale, use.shift, groups, eps)
         ctx.use, ctx.last, ctx.found, ctx.groups = use, last, found, groups
         return out.view(pictures, *size, channels).movedim(-1, 1)
@@ -47,49 +43,12 @@ class _Groups(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         use, last = ctx.use, ctx.last
         delta = gradient.movedim(1, -1)
-        back = group_norms.normalise_back if group_norms.takes(last) else _normalise_back
-        rows, by_inputs = back(
+        rows, by_inputs = normalise_back(
             last, delta.reshape(last.shape), use.scale, ctx.found, ctx.groups, through=ctx.needs_input_grad[0]
         )
         by_scale, by_shift = rows.view(use.step.clients, use.step.slots, -1, 2, last.shape[-1]).sum(dim=2).unbind(2)
         use.receive(by_scale, by_shift)
         return None if by_inputs is None else by_inputs.view(delta.shape).movedim(-1, 1), None, None, None, None
-
-
-def _normalise(images: Tensor, scale: Tensor, shift: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor]:
-    """As `group_norms.normalise`."""
-    times = len(images) // len(scale)
-    factor, constant = (value.repeat_interleave(times, dim=0).unsqueeze(1) for value in (scale, shift))
-    points = images.shape[1]
-    mean = _group_mean(images.sum(dim=1), points, groups)
-    centred = images - mean
-    inverse = _group_mean(centred.square().sum(dim=1), points, groups).add_(eps).rsqrt_()
-    return torch.addcmul(constant, centred, factor * inverse), torch.cat([mean, inverse], dim=1)
-
-
-def _normalise_back(
-    images: Tensor, delta: Tensor, scale: Tensor, found: Tensor, groups: int, *, through: bool
-) -> tuple[Tensor, Tensor | None]:
-    """As `group_norms.normalise_back`."""
-    points, (mean, inverse) = images.shape[1], found.unsqueeze(2).unbind(1)
-    centred = images - mean
-    by_shift = delta.sum(dim=1)
-    by_scale = (delta * centred).sum(dim=1).mul_(inverse.squeeze(1))
-    rows = torch.stack([by_scale, by_shift], dim=1)
-    if not through:
-        return rows, None
-    flat = scale.repeat_interleave(len(images) // len(scale), dim=0)
-    level = _group_mean(flat * by_shift, points, groups).mul_(-inverse)
-    tilt = _group_mean(flat * by_scale, points, groups).mul_(-inverse * inverse)
-    return rows, torch.addcmul(level, centred, tilt).addcmul_(delta, flat.unsqueeze(1) * inverse)
-
-
-def _group_mean(sums: Tensor, points: int, groups: int) -> Tensor:
-    """From each channel's sum over its points `[S, C]` the mean of its group, for every channel `[S, 1, C]`."""
-    pictures, channels = sums.shape
-    members = channels // groups
-    means = sums.view(pictures, groups, members).sum(dim=2) / (points * members)
-    return torch.repeat_interleave(means, members, dim=1).unsqueeze(1)
 
 
 class _Layer(torch.autograd.Function):
