@@ -20,8 +20,8 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.fused import network as network_module
 from fedveil.engine.fused.through_stages import GroupByGroup, StageByStage
-from fedveil.engine.gradients import Batch, Factors
-from fedveil.mechanisms.clip import Clip
+from fedveil.engine.gradients import Batch, Factors, Watched
+from fedveil.mechanisms.clip import Clip, Limit
 from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
 
 CLASSES = 4
@@ -44,6 +44,20 @@ def lanes(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def clip(norms: Tensor) -> Tensor:
     return (0.3 / norms).clamp(max=1.0)
+
+
+def watch(norms: Tensor, factors: Tensor) -> None:
+    """Nothing that is not finite is shown, and nothing longer than the limit passes."""
+    assert torch.isfinite(norms).all()
+    assert (factors <= 1).all()
+    assert (norms * factors).max() <= 0.3 * (1 + 1e-5)
+
+
+FLAT, BY_LAYER = (Watched(Limit(0.3, by), watch) for by in ("flat", "layer"))
+
+WITH_AND_WITHOUT_CLIPPING = pytest.mark.parametrize(
+    "factors", [clip, FLAT, BY_LAYER, None], ids=["by a function", "flat", "by layer", "plain"]
+)
 
 
 def example(
@@ -87,11 +101,11 @@ def check(model: nn.Module, shape: tuple[int, ...], clients: int = 3, slots: int
     if slots > 1:
         batch.weights[0, -1] = 0.0
     rows, losses, norms = reference(model, parameters, batch)
-    for _ in range(2):  # the second time, memory is reused
-        outcome = fused.sums(parameters, batch, clip)
-        scales = torch.repeat_interleave(
-            clip(norms), torch.tensor([s.stop - s.start for s in fused.layout.group_slices]), dim=-1
-        )
+    sizes = torch.tensor([part.stop - part.start for part in fused.layout.group_slices])
+    for factors in (clip, FLAT, BY_LAYER, clip):  # the second time, memory is reused
+        outcome = fused.sums(parameters, batch, factors)
+        wanted = factors.limit(norms) if isinstance(factors, Watched) else factors(norms)
+        scales = torch.repeat_interleave(wanted, sizes, dim=-1)
         close(outcome.total, (rows * scales.nan_to_num()).sum(dim=1))
         close(outcome.losses, losses.sum(dim=-1))
         assert outcome.norms is not None
@@ -326,7 +340,7 @@ def test_a_network_of_usual_parts_agrees_with_reference() -> None:
     check(usual(), SHAPE, clients=5)
 
 
-@pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+@WITH_AND_WITHOUT_CLIPPING
 def test_a_few_clients_at_a_time_through_all_stages_give_the_bits_of_stage_after_stage(
     factors: Factors | None, lanes: int
 ) -> None:
@@ -342,8 +356,11 @@ def test_a_few_clients_at_a_time_through_all_stages_give_the_bits_of_stage_after
     with patch.object(network_module, "GroupByGroup", side_effect=NotRecorded):
         assert isinstance(by_stage._passes.of(5, 4), StageByStage)
     first, second = (fused.sums(parameters, batch, factors) for fused in (in_groups, by_stage))
-    for one, other in ((first.total, second.total), (first.losses, second.losses), (first.rejected, second.rejected)):
-        assert torch.equal(one, other)
+    assert torch.equal(first.losses, second.losses)
+    if isinstance(factors, Watched):  # lengths over layers are not added up in the same order
+        close(first.total, second.total.double())
+    else:
+        assert torch.equal(first.total, second.total)
     assert first.rejected.tolist() == [0, 0, 0, 1, 0]
 
 
@@ -354,7 +371,7 @@ def test_a_network_with_another_part_goes_stage_after_stage(lanes: int) -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 5])
-@pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+@WITH_AND_WITHOUT_CLIPPING
 @pytest.mark.parametrize("largest", LARGEST_PATCHES)
 @pytest.mark.parametrize(
     ("model", "shape"),
@@ -387,7 +404,7 @@ def test_a_client_is_bit_identical_in_any_company(
             assert torch.equal(apart.norms, together.norms[part])
 
 
-@pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+@WITH_AND_WITHOUT_CLIPPING
 def test_where_the_parameters_lie_in_memory_does_not_matter(factors: Factors | None) -> None:
     model = convolutional()
     fused = Fused.build(model, SHAPE)
@@ -404,7 +421,7 @@ def test_where_the_parameters_lie_in_memory_does_not_matter(factors: Factors | N
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e30])
-@pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+@WITH_AND_WITHOUT_CLIPPING
 def test_an_example_that_is_not_finite_is_counted_and_contributes_zero(value: float, factors: Factors | None) -> None:
     model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 49, CLASSES))
     fused = Fused.build(model, SHAPE)
@@ -457,7 +474,7 @@ def test_clipping_sees_all_clients_even_when_one_is_not_finite() -> None:
     close(outcome.total, (rows.sum(dim=1) * torch.tensor([[0.0], [0.5], [1.0]])).double())
 
 
-@pytest.mark.parametrize("factors", [clip, None], ids=["clipped", "plain"])
+@WITH_AND_WITHOUT_CLIPPING
 def test_padding_with_garbage_counts_for_nothing(factors: Factors | None) -> None:
     model = convolutional()
     fused = Fused.build(model, SHAPE)
@@ -580,5 +597,7 @@ def test_tiny_inputs_under_enormous_weights_are_clipped_too(bound: float) -> Non
     assert fused is not None
     inputs = 2.5e-23 * torch.rand(1, 1, 3136, generator=torch.Generator().manual_seed(0))
     batch = Batch(inputs, torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1))
-    found = fused.sums(fused.layout.vector(model)[None], batch, lambda norms: Clip(bound).factors(norms, bound))
-    assert 0 < float(found.total.double().norm()) <= bound
+    for limit in (Clip(bound).limit(bound), Clip(bound, by="layer").limit(bound / 2)):
+        for factors in (limit, Watched(limit, lambda norms, factors: None)):
+            found = fused.sums(fused.layout.vector(model)[None], batch, factors)
+            assert 0 < float(found.total.double().norm()) <= bound

@@ -17,6 +17,7 @@ from source_lines import (
     RECEIPTS,
     SANITISER,
     SERVER,
+    THROUGH_STAGES,
     UPDATES,
     noised,
 )
@@ -33,21 +34,21 @@ _CLIPPING = [
     Mutant(
         name="no clip",
         bug="nothing is clipped",
-        patches=(
-            Patch(CLIP, "(limit / length.clamp_min(limit))", "(length / length)"),
-            Patch(
-                CLIP,
-                "torch.where(finite, limit / norms.clamp_min(limit),",
-                "torch.where(finite, torch.ones_like(norms),",
-            ),
-        ),
+        patches=(Patch(CLIP, "return Limit(bound * (1 - margin), self.by)", "return Limit(1e30, self.by)"),),
         scene="rows",
         caught_by=BOTH,
     ),
     Mutant(
         name="no clip, gradients",
         bug="clipping factors are computed and not applied to the gradients",
-        patches=(Patch(NETWORK, "scales = factors(norms) *", "scales = torch.ones_like(factors(norms)) *"),),
+        patches=(
+            Patch(NETWORK, "scales = factors(found.norms) *", "scales = torch.ones_like(factors(found.norms)) *"),
+            Patch(
+                THROUGH_STAGES,
+                "self._passes.collect(factors, self._total)",
+                "self._passes.collect([weights] * len(factors), self._total)",
+            ),
+        ),
         scene="rows",
         caught_by=BOTH,
     ),
@@ -68,14 +69,17 @@ _CLIPPING = [
     Mutant(
         name="clip at twice the bound",
         bug="rows are clipped at twice the declared bound",
-        patches=(Patch(CLIP, "bound * (1 - margin), dtype", "2 * bound * (1 - margin), dtype"),),
+        patches=(Patch(CLIP, "Limit(bound * (1 - margin)", "Limit(2 * bound * (1 - margin)"),),
         scene="rows",
         caught_by=BOTH,
     ),
     Mutant(
         name="clip by the first layer",
         bug="a whole row is clipped by the norm of its first layer",
-        patches=(Patch(CLIP, "length = norms.square().sum(dim=-1, keepdim=True).sqrt()", "length = norms[..., :1]"),),
+        patches=(
+            Patch(CLIP, "length = norms.square().sum(dim=-1, keepdim=True).sqrt()", "length = norms[..., :1]"),
+            Patch(THROUGH_STAGES, "[first, *[others] * len(norms)]", "[first]"),
+        ),
         scene="poisson",
         caught_by=BOTH,
     ),
@@ -172,8 +176,8 @@ _NOT_FINITE_OR_COUNTED = [
         patches=(
             Patch(
                 NETWORK,
-                "if not math.isfinite(float(norms.sum() + losses.sum())):",
-                "norms = norms.nan_to_num(0.0, 0.0)\n        if False:",
+                "if math.isfinite(float(norms.sum() + losses.sum())):",
+                "norms = norms.nan_to_num(0.0, 0.0)\n        if True:",
             ),
         ),
         scene="enormous records",
@@ -237,9 +241,9 @@ _NOT_FINITE_OR_COUNTED = [
             ),
             Patch(
                 SANITISER,
-                "    def factors(self",
+                "    def _watch(self",
                 "    def _realised(self) -> int:\n"
-                "        return max(int(self._counts[0, self._witness.steps]), 1)\n\n    def factors(self",
+                "        return max(int(self._counts[0, self._witness.steps]), 1)\n\n    def _watch(self",
             ),
         ),
         scene="poisson",

@@ -100,7 +100,9 @@ _BEFORE_CLIPPING = [
         bug="sums of gradients that were not clipped are noised and then clipped as a whole",
         patches=(
             Patch(
-                SANITISER, "factors = self._mechanism.factors(norms, self._margin)", "factors = torch.ones_like(norms)"
+                SANITISER,
+                "self.factors = Watched(mechanism.limit(below),",
+                'self.factors = Watched(type(mechanism.limit())(1e30, "flat"),',
             ),
             Patch(
                 SANITISER,

@@ -9,6 +9,7 @@ BOTH = RECEIPTS | AUDIT
 
 CLIP, GAUSSIAN, NOISE = "mechanisms/clip.py", "mechanisms/gaussian.py", "mechanisms/noise.py"
 CLIENT, NETWORK, SANITISER = "engine/client.py", "engine/fused/network.py", "engine/sanitiser.py"
+THROUGH_STAGES = "engine/fused/through_stages.py"
 UPDATES, SERVER, LOOP, RECEIPTS_FILE = "engine/updates.py", "engine/server.py", "engine/loop.py", "engine/receipts.py"
 SERVER_STATE = "engine/server_state.py"
 STREAMS, SITES, BATCHES, COHORTS = "core/streams.py", "engine/sites.py", "parts/batches.py", "parts/cohorts.py"

@@ -17,10 +17,24 @@ from typing import Protocol
 from torch import Tensor
 
 from fedveil.core.parameters import Layout
+from fedveil.mechanisms.clip import Limit
 
 Factors = Callable[[Tensor], Tensor]
 """Maps the norms `[K, B, M]` of each example's gradient, layer by layer, to the factors `[K, B, M]` they are
 multiplied with; never above 1 and 0 where a norm is not finite."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Factors by a limit, which kernels in C know too. Whoever computes them shows norms and factors."""
+
+    limit: Limit
+    watch: Callable[[Tensor, Tensor], None]
+
+    def __call__(self, norms: Tensor) -> Tensor:
+        factors = self.limit(norms)
+        self.watch(norms, factors)
+        return factors
 
 
 @dataclass(frozen=True)

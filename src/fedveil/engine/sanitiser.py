@@ -10,7 +10,7 @@ from torch import Tensor
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address
 from fedveil.core.types import Declaration, Receipt
-from fedveil.engine.gradients import Batch, Factors, Gradients, Sums
+from fedveil.engine.gradients import Batch, Factors, Gradients, Sums, Watched
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.post_processing import agree, trained
 from fedveil.engine.sites import Draws, Sites
@@ -61,7 +61,8 @@ class Sanitiser:
         self._unread: list[tuple[Tensor, Tensor]] = []  # norms and factors of the last steps
         self._keeps_cells = method.sends_plain_steps and draws.steps == 1
         self.cells: Tensor | None = None  # [K, P]: the noisy sums as integers, where updates are just added
-        self._margin = rounding_margin(method, round, draws.slots, draws.declared, layout)
+        below = rounding_margin(method, round, draws.slots, draws.declared, layout)
+        self.factors = Watched(mechanism.limit(below), self._watch)
         declared = [self._declare(held, draws.steps) for held in draws.records]
         self._declared = declared[0]  # but for the number of records that of all
         self._witness = Witness(layout, self._declared.sum_std, round=round, steps=draws.steps, memory=memory)
@@ -75,13 +76,11 @@ class Sanitiser:
         sampling = self._method.batch.sampling(held, steps)
         return self._mechanism.declare(place="example", layers=self._layout.group_count, steps=steps, sampling=sampling)
 
-    def factors(self, norms: Tensor) -> Tensor:
-        """What rows with these norms `[K, B, M]` are multiplied with."""
-        factors = self._mechanism.factors(norms, self._margin)
+    def _watch(self, norms: Tensor, factors: Tensor) -> None:
+        """Remember what rows with these norms `[K, B, M]` were multiplied with."""
         self._unread.append((norms, factors))
         if len(self._unread) == STEPS_READ_TOGETHER:
             self._read_factors()
-        return factors
 
     def _read_factors(self) -> None:
         """Look at the factors of the last steps, all at once: many small operations cost more than a few large ones."""

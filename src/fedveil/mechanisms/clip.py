@@ -19,6 +19,25 @@ Bound = Schedule | Adaptive
 
 
 @dataclass(frozen=True)
+class Limit:
+    """Factors for norms `[..., M]` of a row's layers: min(1, length/‖row‖), of the row or of each layer (`by`).
+
+    0 for a row with a norm that is not finite.
+    """
+
+    length: float
+    by: str
+
+    def __call__(self, norms: Tensor) -> Tensor:
+        limit = torch.full((), self.length, dtype=norms.dtype, device=norms.device)
+        if self.by == "flat":  # a length over infinity is 0, and over what is not a number no number
+            length = norms.square().sum(dim=-1, keepdim=True).sqrt()
+            return (limit / length.clamp_min(limit)).nan_to_num(0.0).expand_as(norms)
+        finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
+        return torch.where(finite, limit / norms.clamp_min(limit), 0.0)
+
+
+@dataclass(frozen=True)
 class Clip:
     """Scales a row down where it is longer than `bound`: the whole row (`flat`) or each layer by itself.
 
@@ -58,11 +77,10 @@ class Clip:
         """S for rows of `layers` layers clipped at `bound`."""
         return bound * math.sqrt(layers) if self.by == "layer" else bound
 
+    def limit(self, bound: float, margin: float = NORM_MARGIN) -> Limit:
+        """What rows are clipped at: C·(1 − margin)."""
+        return Limit(bound * (1 - margin), self.by)
+
     def factors(self, norms: Tensor, bound: float, margin: float = NORM_MARGIN) -> Tensor:
-        """min(1, C·(1 − margin)/‖row‖) for norms `[..., M]` of a row's layers; 0 for a row with one not finite."""
-        limit = torch.full((), bound * (1 - margin), dtype=norms.dtype, device=norms.device)
-        if self.by == "flat":  # C over infinity is 0, and over what is not a number no number
-            length = norms.square().sum(dim=-1, keepdim=True).sqrt()
-            return (limit / length.clamp_min(limit)).nan_to_num(0.0).expand_as(norms)
-        finite = torch.isfinite(norms).all(dim=-1, keepdim=True)
-        return torch.where(finite, limit / norms.clamp_min(limit), 0.0)
+        """What rows with these norms `[..., M]` of their layers are multiplied with."""
+        return self.limit(bound, margin)(norms)

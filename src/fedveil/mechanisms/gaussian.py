@@ -12,7 +12,7 @@ from fedveil.core.streams import Address, Purpose
 from fedveil.core.types import Declaration, Sampling, Unit
 from fedveil.mechanisms.adaptive import Adaptive, CohortMedian, Reported
 from fedveil.mechanisms.arithmetic import NORM_MARGIN
-from fedveil.mechanisms.clip import Clip
+from fedveil.mechanisms.clip import Clip, Limit
 from fedveil.mechanisms.noise import NoiseSource, grid_width
 from fedveil.mechanisms.schedules import Constant, Schedule, schedule
 
@@ -101,9 +101,13 @@ class GaussianRound:
         """Noise on the sum of a declared number of rows."""
         return self.sigma * self.bound * (math.sqrt(rows) if self.noise == "row" else 1.0)
 
+    def limit(self, margin: float = NORM_MARGIN) -> Limit:
+        """What rows are clipped at."""
+        return self.clip.limit(self.bound, margin)
+
     def factors(self, norms: Tensor, margin: float = NORM_MARGIN) -> Tensor:
         """What rows with these norms `[..., M]` are multiplied with."""
-        return self.clip.factors(norms, self.bound, margin)
+        return self.limit(margin)(norms)
 
     def multiplier(self, rows: float, layers: int) -> float:
         """z: the noise on a sum of a declared number of rows, in units of its sensitivity."""

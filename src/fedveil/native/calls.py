@@ -8,7 +8,7 @@ runs (`Program.run`), some lasts, with room for all clients; whatever else they 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -147,16 +147,6 @@ class Program:
                 raise ValueError(f"memory of shape {tuple(tensor.shape)} does not fit {tuple(stood_for.shape)}")
         addresses = self._roots.pack(0, *[tensor.data_ptr() for tensor in given])
         layer_kernels.run(self._calls[0].lanes, clients, self._packed, self._room, addresses)
-
-
-def memory_of(calls: Sequence[Call]) -> list[Tensor]:
-    """Whatever the calls saw."""
-    return [tensor for made in calls for tensor in made.memory if tensor is not None]
-
-
-def by_memory(tensors: Iterable[Tensor]) -> dict[int, Tensor]:
-    """One tensor of each piece of memory, by where that begins."""
-    return {_start(tensor): tensor for tensor in tensors}
 
 
 def _start(tensor: Tensor) -> int:

@@ -135,6 +135,22 @@ static void classes(const Shape *s, float *const *b) {
     }
 }
 
+/* How long gradients are: the length of all layers up to this one, from that before and this one's norm; with `relu` there
+ * are layers before. Or with memory for factors, min(1, limit / length), of this layer alone if `limit[1]` says so; 0 for
+ * padding and for what is not finite. */
+static void clip(const Shape *s, float *const *b) {
+    for (int e = 0; e < s->clients * s->slots; e++) {
+        float norm = b[0][e], length = s->relu || b[2] ? b[1][e] : 0;
+        if (b[2] == NULL) {
+            b[1][e] = (float)sqrt((double)length * length + (double)norm * norm);
+        } else {
+            const float *limit = b[5], own = limit[1] ? norm : length;
+            int counts = b[3][e] > 0 && isfinite(length) && isfinite(b[4][e]);
+            b[2][e] = counts ? *limit / (own > *limit ? own : *limit) : 0;
+        }
+    }
+}
+
 /* Images of pixels become those of channels, or with `planar` the way back. */
 static void turn(const Shape *s, float *const *b) {
     int size = s->channels * s->height * s->width, rows = s->planar ? s->channels : size / s->channels, columns = size / rows;
@@ -234,7 +250,7 @@ static int lanes_here(void) { return 0; }
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients),  BOTH(collect),
                                      BOTH(dense),    BOTH(outer),   BOTH(pool),       BOTH(dense_back),
                                      BOTH(dense_norms), BOTH(bend), {classes, classes}, {turn, turn}, BOTH(multiply),
-                                     BOTH(normalise), BOTH(normalise_back)};
+                                     BOTH(normalise), BOTH(normalise_back), {clip, clip}};
 
 /* run(lanes, clients, calls, scratch, roots u64): all calls for one group of clients, then for the next, whose memory is
  * still near. Whoever calls has checked that they fit together. */
@@ -272,7 +288,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "layer_kernels", NULL
 PyMODINIT_FUNC PyInit_layer_kernels(void) {
     PyObject *made = PyModule_Create(&module);
     if (made != NULL)
-        PyModule_AddIntConstant(made, "VERSION", 5); /* as in compiled.py */
+        PyModule_AddIntConstant(made, "VERSION", 6); /* as in compiled.py */
     return made;
 }
 #else

@@ -168,6 +168,7 @@ class ConvolutionShape:
             "n": examples,
             "L": examples,
             "W": self.width,
+            "R": 2,
         }
 
     @cached_property
@@ -256,6 +257,26 @@ class ConvolutionShape:
         `shares` are weights of the classes. A label that is no class gives what is not a number.
         """
         self._run(10, lanes, "ILNNOW", outputs, labels, weights, losses, delta, shares)
+
+    def lengthen(self, lengths: Tensor, norms: Tensor, lanes: int) -> None:
+        """Write the lengths of gradients up to one more layer with these norms; without `relu` it is the first."""
+        self._run(15, lanes, "NN", norms, lengths)
+
+    def clip(
+        self,
+        norms: Tensor,
+        lengths: Tensor,
+        weights: Tensor,
+        losses: Tensor,
+        limit: Tensor,
+        factors: Tensor,
+        lanes: int,
+    ) -> None:
+        """Write min(1, limit / length) of every example; zeros where a weight is 0, or a length or a loss not finite.
+
+        `limit` has a second number: where it is not 0 a layer's own norm counts as the length.
+        """
+        self._run(15, lanes, "NNNNNR", norms, lengths, factors, weights, losses, limit)
 
     def bend(self, values: Tensor, outputs: Tensor, result: Tensor, lanes: int) -> None:
         """Write values with zeros where outputs are not positive: a ReLU of `values` themselves, or the way back."""

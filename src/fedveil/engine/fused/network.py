@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +11,9 @@ from torch import Tensor, nn
 from fedveil.core.objectives import CROSS_ENTROPY, Objective
 from fedveil.core.parameters import Layout
 from fedveil.engine.fused.build import Unknown, stages_of
-from fedveil.engine.fused.through_stages import GroupByGroup, Network, Passes, StageByStage
+from fedveil.engine.fused.through_stages import GroupByGroup, Network, StageByStage
 from fedveil.engine.fused.workspace import Recent
-from fedveil.engine.gradients import Batch, Factors, Rows, Sums
+from fedveil.engine.gradients import Batch, Factors, Rows, Sums, Watched
 from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
 
 _WORKING_SET = 9 << 20
@@ -21,8 +22,8 @@ _WORKING_SET = 9 << 20
 _NEAR = 1 << 20
 """Bytes that a core's own cache holds, about."""
 
-_MOST_CLIENTS, _MOST_KEPT = 64, 128 << 20
-"""Clients at once, and bytes of their examples, at most."""
+_MOST_CLIENTS = 64
+"""Clients at once."""
 
 
 class Fused:
@@ -37,7 +38,7 @@ class Fused:
     def __init__(self, network: Network) -> None:
         self.layout, self._network = network.layout, network
         self._by_stage = Recent(lambda clients, slots: StageByStage(network, clients, slots))
-        self._passes: Recent[Passes] = Recent(self._make_passes)
+        self._passes: Recent[StageByStage | GroupByGroup] = Recent(self._make_passes)
         self._recordable: dict[int, bool] = {}  # by slots
         self._totals = Recent(lambda clients, _: torch.empty(clients, network.layout.size))
 
@@ -71,9 +72,7 @@ class Fused:
         all stages nothing else needs room there (measured, from ten thousand to a million parameters).
         """
         own = 4 * self.layout.size * (1 if noised else 3)
-        examples = 4 * self._floats(batch)
-        if self._in_groups(batch):
-            return max(1, min(_MOST_CLIENTS, _WORKING_SET // own, _MOST_KEPT // examples))
+        examples = 0 if self._in_groups(batch) else 4 * self._floats(batch)
         return max(1, min(_MOST_CLIENTS, _WORKING_SET // (own + examples)))
 
     def _floats(self, slots: int) -> int:
@@ -85,7 +84,7 @@ class Fused:
             self._recordable[slots] = isinstance(self._make_passes(1, slots), GroupByGroup)
         return self._recordable[slots]
 
-    def _make_passes(self, clients: int, slots: int) -> Passes:
+    def _make_passes(self, clients: int, slots: int) -> StageByStage | GroupByGroup:
         together = max(1, min(clients, _NEAR // (4 * self._floats(slots))))
         try:
             return GroupByGroup(self._network, clients, slots, together)
@@ -98,24 +97,21 @@ class Fused:
         parameters = parameters.contiguous()  # in a first step one model for all
         if factors is None:
             return self._plain_sums(passes, parameters, batch, total)
-        losses, by_group = passes.norms(parameters, batch)
-        weights = batch.weights.unsqueeze(-1)
-        norms, counted, doubtful = torch.stack(by_group, dim=-1).mul_(weights), weights, None
-        rejected = torch.zeros(len(losses), dtype=torch.int64)
-        if not math.isfinite(float(norms.sum() + losses.sum())):
-            finite, present = _finite(norms, losses), batch.weights > 0
-            doubtful, rejected = _clients_with_any(~finite), (present & ~finite).sum(dim=-1)
-            counted = torch.where(finite, batch.weights, 0.0).unsqueeze(-1)
-            shown = counted > 0
-            norms, losses = torch.where(shown, norms, 0.0), torch.where(shown.squeeze(-1), losses, 0.0)
-        scales = factors(norms) * counted
-        passes.collect(scales.permute(2, 0, 1).contiguous().unbind(0), total)
-        if doubtful is not None:
-            rows = self.rows(parameters[doubtful], _pick(batch, doubtful)).rows
-            total[doubtful] = self._weighted(rows, scales[doubtful])
-        return Sums(total, losses.sum(dim=-1), norms, rejected)
+        if isinstance(passes, GroupByGroup) and isinstance(factors, Watched):
+            losses, by_group, used = passes.clipped(parameters, batch, factors.limit, total)
+            found, scales = _Found.of(losses, by_group, batch), torch.stack(used, dim=-1)
+            factors.watch(found.norms, scales)
+        else:
+            stages = self._by_stage.of(*batch.labels.shape)
+            found = _Found.of(*stages.norms(parameters, batch), batch)
+            scales = factors(found.norms) * found.counted
+            stages.collect(scales.permute(2, 0, 1).contiguous().unbind(0), total)
+        if found.doubtful is not None:
+            rows = self.rows(parameters[found.doubtful], _pick(batch, found.doubtful)).rows
+            total[found.doubtful] = self._weighted(rows, scales[found.doubtful])
+        return Sums(total, found.losses.sum(dim=-1), found.norms, found.rejected)
 
-    def _plain_sums(self, passes: Passes, parameters: Tensor, batch: Batch, total: Tensor) -> Sums:
+    def _plain_sums(self, passes: StageByStage | GroupByGroup, parameters: Tensor, batch: Batch, total: Tensor) -> Sums:
         """The sum without clipping. Per client, bounds of its parts tell whether anything in it was not finite."""
         losses, bounds = passes.plain(parameters, batch, total)
         summed = losses.sum(dim=-1)
@@ -159,6 +155,30 @@ class Fused:
             for factors, where in zip(by_group, self.layout.group_slices, strict=True)
         ]
         return torch.cat(parts, dim=-1)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a pass said of the examples, with zeros for padding and for what is not finite."""
+
+    losses: Tensor  # [K, B]
+    norms: Tensor  # [K, B, M]
+    counted: Tensor  # [K, B, 1]: 1 for an example that counts, else 0
+    doubtful: Tensor | None  # clients whose sums may not be finite
+    rejected: Tensor  # [K]
+
+    @staticmethod
+    def of(losses: Tensor, by_group: list[Tensor], batch: Batch) -> _Found:
+        weights, rejected = batch.weights.unsqueeze(-1), torch.zeros(len(losses), dtype=torch.int64)
+        norms = torch.stack(by_group, dim=-1).mul_(weights)
+        if math.isfinite(float(norms.sum() + losses.sum())):
+            return _Found(losses, norms, weights, None, rejected)
+        finite, present = _finite(norms, losses), batch.weights > 0
+        counted = torch.where(finite, batch.weights, 0.0).unsqueeze(-1)
+        norms = torch.where(counted > 0, norms, 0.0)
+        losses = torch.where(counted.squeeze(-1) > 0, losses, 0.0)
+        rejected = (present & ~finite).sum(dim=-1)
+        return _Found(losses, norms, counted, _clients_with_any(~finite), rejected)
 
 
 def _clients_with_any(marks: Tensor) -> Tensor | None:

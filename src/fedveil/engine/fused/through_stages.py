@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +16,9 @@ from fedveil.engine.fused.output_deltas import output_deltas
 from fedveil.engine.fused.stages import Layer, Stage
 from fedveil.engine.fused.workspace import Shelf
 from fedveil.engine.gradients import Batch
-from fedveil.native.calls import Lasting, NotRecorded, Program, by_memory, memory_of, recorded
+from fedveil.mechanisms.clip import Limit
+from fedveil.native.calls import Lasting, NotRecorded, Program, recorded
+from fedveil.native.small_layers import ConvolutionShape
 
 
 @dataclass(frozen=True)
@@ -35,33 +37,21 @@ class Network:
         return [(place, stage) for place, stage in enumerate(self.stages) if isinstance(stage, Layer)]
 
 
-class Passes(Protocol):
-    """What a step does with the network, for a fixed number K of clients and B of slots.
+class StageByStage:
+    """Every stage for all clients, for a fixed number K of them and B of slots.
 
     What comes back lives in memory that the next pass writes anew.
     """
-
-    def norms(self, parameters: Tensor, batch: Batch) -> tuple[Tensor, list[Tensor]]:
-        """The losses `[K, B]`, and the norms `[K, B]` of each example's gradient for every group of the layout.
-
-        The loss of padding is zero; its norms may be anything.
-        """
-
-    def collect(self, factors: Sequence[Tensor], total: Tensor) -> None:
-        """Write the sums of the same gradients times each group's factors `[K, B]` to `total` `[K, P]`."""
-
-    def plain(self, parameters: Tensor, batch: Batch, total: Tensor) -> tuple[Tensor, list[Tensor | None]]:
-        """The losses; writes the plain sums of the gradients. For each group norms `[K, B]`, where that is cheap."""
-
-
-class StageByStage:
-    """Every stage for all clients."""
 
     def __init__(self, network: Network, clients: int, slots: int) -> None:
         self._network = network
         self._shelves = [Shelf(clients, slots) for _ in range(len(network.stages) + 1)]
 
     def norms(self, parameters: Tensor, batch: Batch) -> tuple[Tensor, list[Tensor]]:
+        """The losses `[K, B]`, and the norms `[K, B]` of each example's gradient for every group of the layout.
+
+        The loss of padding is zero; its norms may be anything.
+        """
         losses, delta = self._forward(parameters, batch, cut=False)
         norms: dict[int, Tensor] = {}
         for stage, shelf, is_first in self._backwards():
@@ -72,10 +62,12 @@ class StageByStage:
         return losses, [norms[group] for group in range(len(norms))]
 
     def collect(self, factors: Sequence[Tensor], total: Tensor) -> None:
+        """Write the sums of the same gradients times each group's factors `[K, B]` to `total` `[K, P]`."""
         for place, stage in self._network.layers:
             stage.collect(factors[stage.group], total, self._shelves[place])
 
     def plain(self, parameters: Tensor, batch: Batch, total: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+        """The losses; writes the plain sums of the gradients. For each group norms `[K, B]`, where that is cheap."""
         losses, delta = self._forward(parameters, batch, cut=True)
         bounds: dict[int, Tensor | None] = {}
         for stage, shelf, is_first in self._backwards():
@@ -117,44 +109,54 @@ class GroupByGroup:
             raise NotRecorded("no kernels")
         self._clients, self._together, self._passes = clients, together, StageByStage(network, together, slots)
         self._parameters, self._total = (torch.empty(together, network.layout.size) for _ in range(2))
-        self._factors = [torch.empty(together, slots) for _ in range(network.layout.group_count)]
+        self._lanes, self._limit = network.lanes, np.empty(2, np.float32)
         self._batch = Batch(
             inputs=torch.empty(together, slots, *network.input_shape),
             labels=torch.empty(together, slots, dtype=torch.int64),
             weights=torch.empty(together, slots),
         )
         self._given = (self._parameters, self._batch.inputs, self._batch.labels, self._batch.weights)
-        self._seen = self._given  # by the last pass
-        _ = self._plain  # what can't be recorded is said now
+        _ = self._plain, self._clipped  # what can't be recorded is said now
 
-    def norms(self, parameters: Tensor, batch: Batch) -> tuple[Tensor, list[Tensor]]:
-        first, _, losses, norms = self._clipped
-        self._seen = (parameters, *_contiguous(batch))
-        first.run(self._clients, *self._seen)
-        return losses, norms
+    def clipped(
+        self, parameters: Tensor, batch: Batch, limit: Limit, total: Tensor
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """The losses, and for each group norms and factors `[K, B]`; writes the sums of gradients times factors.
 
-    def collect(self, factors: Sequence[Tensor], total: Tensor) -> None:
-        self._clipped[1].run(self._clients, *self._seen, *factors, total)
+        Factors are 0 for padding, and for an example of which anything is not finite. Its gradient times zero is still
+        not finite: the sum of that client is then not either.
+        """
+        program, losses, norms, factors = self._clipped
+        self._limit[:] = limit.length, limit.by == "layer"
+        program.run(self._clients, parameters, *_contiguous(batch), total)
+        return losses, norms, factors
 
     def plain(self, parameters: Tensor, batch: Batch, total: Tensor) -> tuple[Tensor, list[Tensor | None]]:
+        """As `StageByStage.plain`."""
         program, losses, bounds = self._plain
         program.run(self._clients, parameters, *_contiguous(batch), total)
         return losses, bounds
 
     @cached_property
-    def _clipped(self) -> tuple[Program, Program, Tensor, list[Tensor]]:
+    def _clipped(self) -> tuple[Program, Tensor, list[Tensor], list[Tensor]]:
+        slots, limit, weights = self._batch.weights.shape[1], torch.from_numpy(self._limit), self._batch.weights
+        first = ConvolutionShape.numbers((self._together, slots), 1)
+        others = replace(first, relu=True)
         with recorded() as calls:
             losses, norms = self._passes.norms(self._parameters, self._batch)
-        with recorded() as later:
-            self._passes.collect(self._factors, self._total)
+            lengths, *factors = (torch.empty(self._together, slots) for _ in range(1 + len(norms)))
+            for shape, own in zip([first, *[others] * len(norms)], norms, strict=False):
+                shape.lengthen(lengths, own, self._lanes)
+            for own, out in zip(norms, factors, strict=True):
+                first.clip(own, lengths, weights, losses, limit, out, self._lanes)
+            self._passes.collect(factors, self._total)
         lasting = Lasting(self._clients, self._together)
-        given, seen = by_memory(self._given), by_memory(memory_of(calls))
-        for start, tensor in by_memory(memory_of(later)).items():
-            if start in seen and start not in given:
-                lasting.keep(tensor)
-        losses, norms = lasting.keep(losses), [lasting.keep(each) for each in norms]
-        second = Program(later, (*self._given, *self._factors, self._total), lasting)
-        return Program(calls, self._given, lasting), second, losses, norms
+        losses, norms, factors = (
+            lasting.keep(losses),
+            [lasting.keep(each) for each in norms],
+            [lasting.keep(each) for each in factors],
+        )
+        return Program(calls, (*self._given, self._total), lasting), losses, norms, factors
 
     @cached_property
     def _plain(self) -> tuple[Program, Tensor, list[Tensor | None]]:
