@@ -44,6 +44,11 @@ _CLIPPING = [
         patches=(
             Patch(NETWORK, "scales = factors(found.norms) *", "scales = torch.ones_like(factors(found.norms)) *"),
             Patch(
+                NETWORK,
+                "factors.watch(found.norms, scales)\n",
+                "factors.watch(found.norms, scales)\n            scales = found.counted.expand_as(scales)\n",
+            ),
+            Patch(
                 THROUGH_STAGES,
                 "self._passes.collect(factors, self._total)",
                 "self._passes.collect([weights] * len(factors), self._total)",
