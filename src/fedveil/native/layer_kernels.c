@@ -471,26 +471,29 @@ INLINE void NAME(gather)(const int m, const int n, const Walk *w, const int *pla
         NAME(store)(grid + t / n * row + to[t % n], sum[t], many[t % n]);
 }
 
-/* The gradients of up to LANES filters by n taps of each of m kernel rows, of which `taps` are there. At every pixel all of
+/* The gradients of v vectors of filters by n taps of each of m kernel rows, of which `taps` are there. At every pixel all of
  * them meet, zeros too: where rows are short that is faster than lists. */
-INLINE void NAME(spread)(const int m, const int n, const Shape *s, const Walk *w, const int *at, int pixels,
+INLINE void NAME(spread)(const int m, const int n, const int v, const Shape *s, const Walk *w, const int *at, int pixels,
                          const float *image, const float *delta, const float *output, float *grid, int taps, int left) {
     const ptrdiff_t line = w->line;
     vec sum[BLOCK * SHARE];
 #pragma GCC unroll 25 /* else so many sums would live in memory */
-    for (int t = 0; t < m * n; t++)
+    for (int t = 0; t < m * n * v; t++)
         sum[t] = MM(setzero)();
     for (int p = 0; p < pixels; p++, delta += s->filters, output += s->filters) {
-        vec part = NAME(live)(s, delta, output, left);
+        vec part[2];
+        for (int u = 0; u < v; u++)
+            part[u] = NAME(live)(s, delta + u * LANES, output + u * LANES, LEAST(left - u * LANES, LANES));
         const float *x = image + at[p];
 #pragma GCC unroll 25
-        for (int t = 0; t < m * n; t++)
-            sum[t] = MM(fmadd)(MM(set1)(x[t / n * line + t % n]), part, sum[t]);
+        for (int t = 0; t < m * n * v; t++)
+            sum[t] = MM(fmadd)(MM(set1)(x[t / v / n * line + t / v % n]), part[t % v], sum[t]);
     }
 #pragma GCC unroll 25
-    for (int t = 0; t < m * n; t++)
-        if (t % n < taps)
-            NAME(store)(grid + (t / n * w->run + t % n) * s->filters, sum[t], left);
+    for (int t = 0; t < m * n * v; t++)
+        if (t / v % n < taps)
+            NAME(store)(grid + (t / v / n * w->run + t / v % n) * s->filters + t % v * LANES, sum[t],
+                        LEAST(left - t % v * LANES, LANES));
 }
 
 /* Gradients by weights and biases: of each example, with its norm, or without norms the sums over a client's examples, in
@@ -535,18 +538,23 @@ static void NAME(gradients)(const Shape *s, float *const *b) {
                 }
             }
             NAME(store)(biases + f, bias, left);
-            for (int row = 0, rows = w.run > BLOCK ? 1 : most; s->brief && row < w.rows; row += rows)
-                for (int t = 0, some; t < w.run; t += some * SHARE) {
+        }
+        for (int f = 0, v = 1; s->brief && f < s->filters; f += v * LANES)
+            for (int row = 0, rows = w.run > BLOCK ? 1 : most; row < w.rows; row += rows)
+                for (int t = 0, some; t < w.run; t += some * SHARE / v) {
                     const float *x = images + row * w.line + t, *d = delta + f, *out = output + f;
                     float *first = grid + (row * w.run + t) * s->filters + f;
-                    some = (LEAST(w.run - t, BLOCK * SHARE) + SHARE - 1) / SHARE;
-                    if (w.run > BLOCK)
-                        EACH(n, some, NAME(spread)(1, n * SHARE, s, &w, at, pixels, x, d, out, first, w.run - t, left))
+                    int left = s->filters - f;
+                    v = w.run > BLOCK && left > LANES ? 2 : 1;
+                    some = (LEAST(w.run - t, BLOCK * SHARE / v) * v + SHARE - 1) / SHARE;
+                    if (v == 2)
+                        EACH(n, some, NAME(spread)(1, n * SHARE / 2, 2, s, &w, at, pixels, x, d, out, first, w.run - t, left))
+                    else if (w.run > BLOCK)
+                        EACH(n, some, NAME(spread)(1, n * SHARE, 1, s, &w, at, pixels, x, d, out, first, w.run - t, left))
                     else
-                        EACH(n, w.run, EACH(m, LEAST(rows, w.rows - row), NAME(spread)(LEAST(m, SHARE), n, s, &w, at, pixels,
+                        EACH(n, w.run, EACH(m, LEAST(rows, w.rows - row), NAME(spread)(LEAST(m, SHARE), n, 1, s, &w, at, pixels,
                                                                                      x, d, out, first, n, left)))
                 }
-        }
         for (int o = 0; !s->brief && o < s->filters; o++)
             for (int row = 0; row < w.rows; row += most)
                 for (int v = 0; v < vectors; v += w.vectors) {

@@ -15,7 +15,7 @@ from fedveil.native.small_layers import MOST_TAPS, ConvolutionShape
 if TYPE_CHECKING:
     from fedveil.engine.layered.convolution_leaf import Window
 
-MOST_CHANNELS = 64
+MOST_CHANNELS = 128
 """Beyond so many channels or filters the library's convolution is faster (measured)."""
 
 
