@@ -102,10 +102,10 @@ class Layered:
     @torch.no_grad()
     def sums(self, parameters: Tensor, batch: Batch, factors: Factors | None) -> Sums:
         present = batch.weights > 0
-        if factors is None and len(parameters) == 1:  # nothing to gain from a single client
+        if factors is None and (len(parameters) == 1 or self._arranged.slow):  # nothing to gain from other clients
             alone = self._alone.sums(parameters, batch)
-            if alone is not None and math.isfinite(float(alone[0].norm() + alone[1])):
-                return Sums(*alone, None, torch.zeros(1, dtype=torch.int64, device=parameters.device))
+            if alone is not None and math.isfinite(float(alone[0].norm() + alone[1].sum())):
+                return Sums(*alone, None, torch.zeros(len(parameters), dtype=torch.int64, device=parameters.device))
         total = self._total(parameters)
         if factors is None:
             losses = self._differentiate(parameters, batch, total)

@@ -95,6 +95,7 @@ class Arranged:
     network: nn.Module
     by_example: tuple[str, ...]
     reasons: dict[str, str]  # of each part that is no leaf though it has parameters: why
+    slow: bool  # such a part has matrices or kernels, which cost most where each example has its own
 
 
 def arrange(model: nn.Module, step: LeafStep, refused: Mapping[str, str]) -> Arranged:
@@ -106,6 +107,7 @@ def arrange(model: nn.Module, step: LeafStep, refused: Mapping[str, str]) -> Arr
     step.frozen = {name: p.detach() for name, p in network.named_parameters() if not p.requires_grad}
     by_example: dict[str, None] = {}
     reasons: dict[str, str] = {}
+    slow = False
     for path, module in list(network.named_modules()):
         own = {short: named[id(parameter)] for short, parameter in module._parameters.items() if parameter is not None}
         rule = LEAF_RULES.get(type(module))
@@ -118,4 +120,6 @@ def arrange(model: nn.Module, step: LeafStep, refused: Mapping[str, str]) -> Arr
         elif held_parameters:
             reasons[path] = f"{type(module).__name__}: {reason}"
             by_example.update(dict.fromkeys(name for name in own.values() if name in step.layout.names))
-    return Arranged(network, tuple(by_example), reasons)
+            alone = not list(module.children())  # else more like a table or a gate than like a layer
+            slow |= alone and any(parameter.dim() > 1 for parameter in module.parameters())
+    return Arranged(network, tuple(by_example), reasons, slow)
