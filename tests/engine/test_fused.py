@@ -20,7 +20,7 @@ from fedveil.engine.fused import Fused
 from fedveil.engine.fused import convolution as convolution_module
 from fedveil.engine.fused import network as network_module
 from fedveil.engine.fused.through_stages import GroupByGroup, StageByStage
-from fedveil.engine.gradients import Batch, Factors, Watched
+from fedveil.engine.gradients import Batch, Factors, WatchedLimit
 from fedveil.mechanisms.clip import Clip, Limit
 from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
 
@@ -53,7 +53,7 @@ def watch(norms: Tensor, factors: Tensor) -> None:
     assert (norms * factors).max() <= 0.3 * (1 + 1e-5)
 
 
-FLAT, BY_LAYER = (Watched(Limit(0.3, by), watch) for by in ("flat", "layer"))
+FLAT, BY_LAYER = (WatchedLimit(Limit(0.3, by), watch) for by in ("flat", "layer"))
 
 WITH_AND_WITHOUT_CLIPPING = pytest.mark.parametrize(
     "factors", [clip, FLAT, BY_LAYER, None], ids=["by a function", "flat", "by layer", "plain"]
@@ -104,7 +104,7 @@ def check(model: nn.Module, shape: tuple[int, ...], clients: int = 3, slots: int
     sizes = torch.tensor([part.stop - part.start for part in fused.layout.group_slices])
     for factors in (clip, FLAT, BY_LAYER, clip):  # the second time, memory is reused
         outcome = fused.sums(parameters, batch, factors)
-        wanted = factors.limit(norms) if isinstance(factors, Watched) else factors(norms)
+        wanted = factors.limit(norms) if isinstance(factors, WatchedLimit) else factors(norms)
         scales = torch.repeat_interleave(wanted, sizes, dim=-1)
         close(outcome.total, (rows * scales.nan_to_num()).sum(dim=1))
         close(outcome.losses, losses.sum(dim=-1))
@@ -357,7 +357,7 @@ def test_a_few_clients_at_a_time_through_all_stages_give_the_bits_of_stage_after
         assert isinstance(by_stage._passes.of(5, 4), StageByStage)
     first, second = (fused.sums(parameters, batch, factors) for fused in (in_groups, by_stage))
     assert torch.equal(first.losses, second.losses)
-    if isinstance(factors, Watched):  # lengths over layers are not added up in the same order
+    if isinstance(factors, WatchedLimit):  # lengths over layers are not added up in the same order
         close(first.total, second.total.double())
     else:
         assert torch.equal(first.total, second.total)
@@ -598,6 +598,6 @@ def test_tiny_inputs_under_enormous_weights_are_clipped_too(bound: float) -> Non
     inputs = 2.5e-23 * torch.rand(1, 1, 3136, generator=torch.Generator().manual_seed(0))
     batch = Batch(inputs, torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1))
     for limit in (Clip(bound).limit(bound), Clip(bound, by="layer").limit(bound / 2)):
-        for factors in (limit, Watched(limit, lambda norms, factors: None)):
+        for factors in (limit, WatchedLimit(limit, lambda norms, factors: None)):
             found = fused.sums(fused.layout.vector(model)[None], batch, factors)
             assert 0 < float(found.total.double().norm()) <= bound

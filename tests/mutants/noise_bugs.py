@@ -101,8 +101,8 @@ _BEFORE_CLIPPING = [
         patches=(
             Patch(
                 SANITISER,
-                "self.factors = Watched(mechanism.limit(below),",
-                'self.factors = Watched(type(mechanism.limit())(1e30, "flat"),',
+                "self.factors = WatchedLimit(mechanism.limit(below),",
+                'self.factors = WatchedLimit(type(mechanism.limit())(1e30, "flat"),',
             ),
             Patch(
                 SANITISER,

@@ -18,7 +18,7 @@ from fedveil.engine.closing_check import ClosingCheck
 from fedveil.engine.cohort_memory import CohortMemory
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.witness import Witness
-from fedveil.mechanisms.clip import Clip
+from fedveil.mechanisms.clip import Clip, Limit
 from fedveil.mechanisms.gaussian import GaussianRound
 from fedveil.mechanisms.noise import NoiseSource
 from fedveil.parts.batches import Draw, PoissonBatch, WithoutReplacement
@@ -93,11 +93,8 @@ def shared(**same: int) -> Plant:
 
 
 def no_clip(patch: pytest.MonkeyPatch) -> None:
-    def untouched(self: Clip, norms: Tensor, bound: float, margin: float = 0.0) -> Tensor:
-        return torch.isfinite(norms).all(dim=-1, keepdim=True).to(norms.dtype).expand_as(norms)
-
     forged_receipts(patch)
-    patch.setattr(Clip, "factors", untouched)
+    patch.setattr(Clip, "limit", lambda self, bound, margin=0.0: Limit(1e30, self.by))
 
 
 def sensitivity_of_one_layer(patch: pytest.MonkeyPatch) -> None:

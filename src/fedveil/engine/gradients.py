@@ -25,7 +25,7 @@ multiplied with; never above 1 and 0 where a norm is not finite."""
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedLimit:
     """Factors by a limit, which kernels in C know too. Whoever computes them shows norms and factors."""
 
     limit: Limit

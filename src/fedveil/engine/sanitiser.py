@@ -10,7 +10,7 @@ from torch import Tensor
 from fedveil.core.parameters import Layout
 from fedveil.core.streams import Address
 from fedveil.core.types import Declaration, Receipt
-from fedveil.engine.gradients import Batch, Factors, Gradients, Sums, Watched
+from fedveil.engine.gradients import Batch, Factors, Gradients, Sums, WatchedLimit
 from fedveil.engine.noise_memory import NoiseMemory
 from fedveil.engine.post_processing import agree, trained
 from fedveil.engine.sites import Draws, Sites
@@ -62,7 +62,7 @@ class Sanitiser:
         self._keeps_cells = method.sends_plain_steps and draws.steps == 1
         self.cells: Tensor | None = None  # [K, P]: the noisy sums as integers, where updates are just added
         below = rounding_margin(method, round, draws.slots, draws.declared, layout)
-        self.factors = Watched(mechanism.limit(below), self._watch)
+        self.factors = WatchedLimit(mechanism.limit(below), self._watch)
         declared = [self._declare(held, draws.steps) for held in draws.records]
         self._declared = declared[0]  # but for the number of records that of all
         self._witness = Witness(layout, self._declared.sum_std, round=round, steps=draws.steps, memory=memory)

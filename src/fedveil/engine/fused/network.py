@@ -13,7 +13,7 @@ from fedveil.core.parameters import Layout
 from fedveil.engine.fused.build import Unknown, stages_of
 from fedveil.engine.fused.through_stages import GroupByGroup, Network, StageByStage
 from fedveil.engine.fused.workspace import Recent
-from fedveil.engine.gradients import Batch, Factors, Rows, Sums, Watched
+from fedveil.engine.gradients import Batch, Factors, Rows, Sums, WatchedLimit
 from fedveil.native.calls import VECTOR_WIDTHS, NotRecorded
 
 _WORKING_SET = 9 << 20
@@ -97,7 +97,7 @@ class Fused:
         parameters = parameters.contiguous()  # in a first step one model for all
         if factors is None:
             return self._plain_sums(passes, parameters, batch, total)
-        if isinstance(passes, GroupByGroup) and isinstance(factors, Watched):
+        if isinstance(passes, GroupByGroup) and isinstance(factors, WatchedLimit):
             losses, by_group, used = passes.clipped(parameters, batch, factors.limit, total)
             found, scales = _Found.of(losses, by_group, batch), torch.stack(used, dim=-1)
             factors.watch(found.norms, scales)

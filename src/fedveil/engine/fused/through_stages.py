@@ -127,7 +127,7 @@ class GroupByGroup:
         not finite: the sum of that client is then not either.
         """
         program, losses, norms, factors = self._clipped
-        self._limit[:] = limit.length, limit.by == "layer"
+        self._limit[:] = limit.length, {"flat": 0, "layer": 1}[limit.by]
         program.run(self._clients, parameters, *_contiguous(batch), total)
         return losses, norms, factors
 
