@@ -166,7 +166,12 @@ _TAKEN_OFF = [
         bug="what is sent is the update without noise, whatever was measured and observed on the client",
         patches=(
             Patch(CLIENT, "update=sent.updates[k],", "update=(parameters - broadcast.parameters)[k],"),
-            Patch(CLIENT, "cells=None if cells is None else cells[k],", "cells=None,"),
+            Patch(
+                CLIENT,
+                "cells=None if cells is None else cells[k],",
+                "cells=((parameters - broadcast.parameters)[k].double()"
+                " / grid_width(sent.receipts[k].did.sum_std)).round(),",
+            ),
         ),
         scene="upload",
         caught_by=BOTH,
