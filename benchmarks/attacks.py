@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.attacks.inversion.distances import SquaredL2
-from fedveil.attacks.inversion.invert import MATCHED, Attack, invert
+from fedveil.attacks.inversion.invert import MATCHED, Inversion, invert
 from fedveil.attacks.inversion.labels import recovered
 from fedveil.attacks.inversion.lbfgs import Lbfgs
 from fedveil.attacks.inversion.minimise import UPDATES
@@ -49,8 +49,8 @@ class Task:
     line_search: str | None  # of the peer
 
     @property
-    def attack(self) -> Attack:
-        return Attack(distance=SquaredL2(), optimiser=Lbfgs(history=self.history, goal=self.goal))
+    def attack(self) -> Inversion:
+        return Inversion(distance=SquaredL2(), optimiser=Lbfgs(history=self.history, goal=self.goal))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib
 import re
 import runpy
 import shutil
@@ -163,3 +165,16 @@ def test_the_page_of_speeds_is_made_from_the_results() -> None:
     """`python benchmarks/page.py` wrote it: no number on it is typed in."""
     made = runpy.run_path(str(ROOT / "benchmarks" / "page.py"))["page"]()
     assert (ROOT / "docs" / "results" / "speed.md").read_text(encoding="utf-8") == made
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+def test_what_a_benchmark_takes_from_the_package_is_there(path: Path) -> None:
+    """Nobody runs them all after every change, and the type checker does not see them."""
+    for line in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(line, ast.ImportFrom) and (line.module or "").startswith("fedveil"):
+            module = importlib.import_module(str(line.module))
+            folder = ROOT / "src" / str(line.module).replace(".", "/")
+            for name in line.names:
+                files = [folder / f"{name.name}{end}" for end in (".py", ".pyi")]  # compiled modules may be missing
+                there = hasattr(module, name.name) or any(file.exists() for file in files)
+                assert there, f"{line.module} has no {name.name}"

@@ -126,17 +126,14 @@ class LongShort(torch.autograd.Function):
         apart = _gates(gates, 4)
         now, later = memories.unbind(1), states.unbind(1)
         moments = zip(
-            gates.unbind(1),
-            gates[..., : 2 * size].unbind(1),
-            *(apart[:, :, :, gate].unbind(1) for gate in range(4)),
-            bent.unbind(1),
-            strict=True,
+            gates.unbind(1), *(apart[:, :, :, gate].unbind(1) for gate in range(4)), bent.unbind(1), strict=True
         )
-        for t, (whole, enter_keep, enter, keep, new, leave, curve) in enumerate(moments):
+        for doubled in (apart[:, :, :, 2], matrix[:, :, 2 * size : 3 * size]):
+            doubled.mul_(2)  # so that one sigmoid serves all gates: tanh(x) is 2·sigmoid(2x) − 1
+        for t, (whole, enter, keep, new, leave, curve) in enumerate(moments):
             multiply(later[t], matrix, whole, add=True)
-            enter_keep.sigmoid_()
-            _tanh(new, new)
-            leave.sigmoid_()
+            whole.sigmoid_()
+            torch.add(_MINUS_ONE.to(new.device), new, alpha=2, out=new)
             torch.mul(keep, now[t], out=now[t + 1])
             now[t + 1].addcmul_(enter, new)
             _tanh(now[t + 1], curve)
