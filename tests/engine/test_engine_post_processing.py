@@ -51,10 +51,25 @@ def test_training_is_what_the_client_makes_of_its_sums(optimiser: Optimiser, dec
         return local_steps(local, start, STEPS, summed, rate=0.05, declared=DECLARED, layers=2)[0]
 
     began = start[:, PLACES]
-    expected = trained(local, began, [total[:, PLACES].double() for total in sums], 0.05, DECLARED)
-    assert agree(expected, after()[:, PLACES], began).all()
+    expected, largest = trained(local, began, [total[:, PLACES].double() for total in sums], 0.05, DECLARED)
+    assert (largest >= expected.abs()).all()
+    assert agree(expected, after()[:, PLACES], began, STEPS, largest).all()
     if not isinstance(optimiser, Adam | AdaGrad):  # to which the size of a gradient is nothing
-        assert not agree(expected, after(1.1)[:, PLACES], began).any()
+        assert not agree(expected, after(1.1)[:, PLACES], began, STEPS, largest).any()
+
+
+def test_training_that_comes_back_to_where_it_began_may_round_as_much_as_it_did_far_away() -> None:
+    """Noise is a walk: one coordinate of many ends beside its start, which says nothing of what was rounded."""
+    local, start = LocalTraining(optimiser=Sgd()), 1e-4 * numbers(1, 200, 60)
+    steps = [numbers(2 + step, 200, 60) for step in range(99)]
+    steps.append(1e-4 * numbers(101, 200, 60) - torch.stack(steps).double().sum(dim=0).float())
+    parameters = start.clone()
+    for total in steps:
+        torch.add(parameters, total, alpha=-0.05 / DECLARED, out=parameters)
+    expected, largest = trained(local, start, steps, 0.05, DECLARED)
+    assert not agree(expected, parameters, start, len(steps)).all()
+    assert agree(expected, parameters, start, len(steps), largest).all()
+    assert not agree(expected, parameters + 1e-4 * largest, start, len(steps), largest).any()
 
 
 def test_rows_agree_or_not_each_by_itself_and_what_is_not_finite_agrees_with_itself_only() -> None:

@@ -25,15 +25,22 @@ LAST_DIGITS = 1e-6
 """And relative to the numbers themselves: single precision."""
 
 
-def trained(local: LocalTraining, start: Tensor, sums: Sequence[Tensor], rate: float, declared: int) -> Tensor:
-    """Parameters `[K, n]` after steps with these noisy sums `[K, n]` of `declared` records each."""
+def trained(
+    local: LocalTraining, start: Tensor, sums: Sequence[Tensor], rate: float, declared: int
+) -> tuple[Tensor, Tensor]:
+    """Parameters `[K, n]` after steps with these noisy sums `[K, n]` of `declared` records each.
+
+    Also how large they were on the way, at most.
+    """
     parameters, state = start, local.optimiser.initial(start)
+    largest = start.abs()
     for step, total in enumerate(sums):
         gradient = total.to(start.dtype) / declared
         if local.decay:
             gradient = gradient + local.decay * parameters
         parameters, state = local.optimiser.apply(parameters, gradient, state, rate, step)
-    return parameters
+        largest = torch.maximum(largest, parameters.abs())
+    return parameters, largest
 
 
 def aggregated(
@@ -51,13 +58,16 @@ def aggregated(
     return aggregate.apply(parameters[places], total, divisor, there, round, rounds)[0]
 
 
-def agree(mine: Tensor, its: Tensor, start: Tensor | float = 0.0, steps: int = 1) -> Tensor:
+def agree(
+    mine: Tensor, its: Tensor, start: Tensor | float = 0.0, steps: int = 1, largest: Tensor | float = 0.0
+) -> Tensor:
     """Whether two results `[..., n]` of `steps` steps from `start` are the same up to rounding, for each row.
 
-    Vectorised code rounds differently at the end of a row, at random and in every step.
+    Vectorised code rounds differently at the end of a row, at random and in every step, by a share of the number as it
+    is then: `largest` is how large it was on the way. Noise leads far away, and sometimes back.
     """
     start = torch.as_tensor(start, device=mine.device)
-    moved, size = (mine - start).abs(), mine.abs() + start.abs()
+    moved, size = (mine - start).abs(), mine.abs() + start.abs() + largest
     room = ROUNDING_OF_A_MOVE * moved + LAST_DIGITS * math.sqrt(max(steps, 1)) * size
     near = torch.isfinite(mine) & ((mine - its).abs() <= room)
     return (near | ~(torch.isfinite(mine) | torch.isfinite(its))).all(dim=-1)

@@ -124,8 +124,9 @@ class Sanitiser:
         """Look at the parameters `[K, P]` that training from `start` led to: they must follow from the noisy sums."""
         places = looked_at(self._layout)
         began = start[:, places]
-        expected = trained(self._method.local, began, self._witness.kept, rate, self._declared.sampling.batch)
-        self._followed = agree(expected, parameters[:, places], began, self._witness.steps).tolist()
+        declared, steps = self._declared.sampling.batch, self._witness.steps
+        expected, largest = trained(self._method.local, began, self._witness.kept, rate, declared)
+        self._followed = agree(expected, parameters[:, places], began, steps, largest).tolist()
 
     def receipts(self) -> tuple[Receipt, ...]:
         """What was done to each of the clients, from what was executed: one receipt each, in their order."""
