@@ -178,6 +178,18 @@ def test_a_model_that_cannot_be_sent_to_workers_is_said_so() -> None:
         pass
 
 
+def test_a_model_of_a_class_in_a_script_or_notebook_is_refused_before_a_worker_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Own(nn.Linear):
+        pass
+
+    monkeypatch.setattr(Own, "__module__", "__main__")
+    job = make_job(nn.Sequential(nn.Flatten(), Own(64, 4)))
+    with pytest.raises(FedveilError, match=r"can't import Own from a script .* workers=1"), LocalRuntime(job, 2):
+        pass
+
+
 def test_a_runtime_outside_its_block_is_refused() -> None:
     with pytest.raises(FedveilError, match="with"):
         next(LocalRuntime(make_job(known()), 1).train(Broadcast(0, torch.zeros(1)), [0], Taps()))
