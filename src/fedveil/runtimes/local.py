@@ -194,8 +194,8 @@ class _Workers:
         lost = sorted({type(part).__name__ for part in job.model.modules() if type(part).__module__ == "__main__"})
         if lost:
             raise FedveilError(
-                f"model: worker processes can't import {', '.join(lost)} from a script or notebook; put it into a file of"
-                " its own and import it, or use workers=1"
+                f"model: worker processes can't import {', '.join(lost)} from a script or notebook;"
+                " put it into a file of its own and import it, or use workers=1"
             )
         shared = SharedArrays()
         try:
