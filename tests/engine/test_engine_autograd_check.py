@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from unittest.mock import patch
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +15,8 @@ from fedveil.engine.batched import choose
 from fedveil.engine.fused import Fused
 from fedveil.engine.fused.dense import Dense
 from fedveil.engine.layered import Layered
+from fedveil.native.calls import VECTOR_WIDTHS
+from fedveil.native.small_layers import ConvolutionShape
 
 SHAPE = (1, 6, 6)
 
@@ -50,6 +53,28 @@ def test_a_fused_path_that_computes_something_else_is_not_taken() -> None:
         fused = Fused.build(network(), SHAPE)
         assert fused is not None
         assert disagreement(fused, network(), SHAPE, CROSS_ENTROPY) == "rows of '0' differ from ordinary autograd's"
+        assert isinstance(choose(network(), torch.zeros(1, *SHAPE)), Layered)
+
+
+@pytest.mark.skipif(not VECTOR_WIDTHS, reason="no compiler, or a processor without AVX2")
+def test_a_fused_path_that_clips_wrongly_is_not_taken() -> None:
+    def norms_for_factors(
+        self: ConvolutionShape,
+        norms: Tensor,
+        lengths: Tensor,
+        weights: Tensor,
+        losses: Tensor,
+        limit: Tensor,
+        factors: Tensor,
+        lanes: int,
+    ) -> None:
+        self.bend(norms, norms, factors, lanes)
+
+    with patch.object(ConvolutionShape, "clip", norms_for_factors):
+        fused = Fused.build(network(), SHAPE)
+        assert fused is not None
+        problem = disagreement(fused, network(), SHAPE, CROSS_ENTROPY)
+        assert problem == "clipped sums of '0' differ from ordinary autograd's"
         assert isinstance(choose(network(), torch.zeros(1, *SHAPE)), Layered)
 
 

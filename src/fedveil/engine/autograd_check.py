@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from fedveil.core.objectives import Objective
 from fedveil.core.torch_warnings import without_torch_warnings
-from fedveil.engine.gradients import Batch, Gradients
+from fedveil.engine.general import sum_rows
+from fedveil.engine.gradients import Batch, Gradients, WatchedLimit
 from fedveil.engine.plain import Plain
+from fedveil.mechanisms.clip import Limit
 
 AGREE = 1e-3
 """Of a layer's gradient: far more than rounding does, far less than a mistake."""
@@ -31,12 +33,17 @@ def disagreement(
     """What is different from ordinary autograd on `model`; None where nothing is. Neither of the two may draw."""
     moved, batch = nobodys(made.layout.vector(model), input_shape, objective, tokens)
     with without_torch_warnings():
-        rows = made.rows(moved, batch)
-        sums = made.sums(moved, batch, torch.ones_like)
-        clipped, plain = sums.total.clone(), made.sums(moved, batch, None).total.clone()
         expected = Plain(model, objective).rows(moved, batch)
-    total = expected.rows.sum(dim=1)
-    for what, one, two in (("rows", rows.rows, expected.rows), ("sums", clipped, total), ("sums", plain, total)):
+        limit = Limit(max(float(expected.norms.mean()), 1e-12), "layer")  # some are clipped, some are not
+        rows = made.rows(moved, batch)
+        sums = made.sums(moved, batch, WatchedLimit(limit, lambda norms, factors: None))
+        clipped, plain = sums.total.clone(), made.sums(moved, batch, None).total.clone()
+    pairs = (
+        ("rows", rows.rows, expected.rows),
+        ("clipped sums", clipped, sum_rows(expected, limit, made.layout).total),
+        ("sums", plain, expected.rows.sum(dim=1)),
+    )
+    for what, one, two in pairs:
         for part in made.layout.group_slices:
             if not _alike(one[..., part], two[..., part]):
                 name = made.layout.names[made.layout.offsets.index(part.start)]
