@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedveil.native.calls import VECTOR_WIDTHS, Call, call
+from fedveil.native.small_layers import sizes_of
 
 
 def normalise(images: Tensor, scale: Tensor, shift: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor]:
@@ -78,17 +78,9 @@ def _check(images: Tensor, groups: int, *weights: Tensor) -> None:
 
 def _run(kernel: int, groups: int, images: Tensor, *rest: Tensor | None, clients: int) -> None:
     pictures, points, channels = images.shape
-    sizes = _sizes(clients, pictures // clients, channels, groups, points)
+    sizes = sizes_of(clients=clients, slots=pictures // clients, channels=channels, filters=groups, width=points)
     room = np.empty(2 * channels + 64, np.float32)
     call(Call(kernel, VECTOR_WIDTHS[0], clients, sizes, room, (images, *rest)))
-
-
-@lru_cache(maxsize=256)
-def _sizes(clients: int, slots: int, channels: int, groups: int, points: int) -> bytes:
-    """`Shape` of the C file."""
-    numbers: NDArray[np.int32] = np.zeros(32, np.int32)
-    numbers[[0, 1, 5, 6, 8]] = clients, slots, channels, groups, points
-    return numbers.tobytes()
 
 
 @lru_cache(maxsize=64)

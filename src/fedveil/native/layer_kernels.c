@@ -42,8 +42,8 @@ typedef struct {
 } Call;
 
 /* How an arranged image is walked through, whose pixels are `depth` floats long. Pixel p begins at `at[p]`; its kernel
- * rows lie `line` floats apart; its outputs go to `to[p]`. A kernel row is cut into `blocks` of `vectors` vectors. Weight u of a filter, in
- * the usual order, lies at `from[u]` and is its tap `order[u]`. */
+ * rows lie `line` floats apart; its outputs go to `to[p]`. A kernel row is cut into `blocks` of `vectors` vectors. Weight
+ * u of a filter, in the usual order, lies at `from[u]` and is its tap `order[u]`. */
 typedef struct {
     int depth, pixels, taps, rows, run, line, size, blocks, vectors, span, wide, *at, *to, *from, *order;
 } Walk;

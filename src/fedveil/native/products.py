@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fedveil.native.calls import VECTOR_WIDTHS, Call, call
+from fedveil.native.small_layers import sizes_of
 
 MOST_TERMS, MOST_COLUMNS = 512, 512
 """Larger matrices are left to the library."""
@@ -28,7 +28,8 @@ def multiply(first: Tensor, second: Tensor, out: Tensor, *, add: bool = False) -
     columns = second.shape[2]
     if (count, terms, columns) != (second.shape[0], second.shape[1], out.shape[2]) or out.shape[:2] != (count, rows):
         raise ValueError(f"{tuple(first.shape)} times {tuple(second.shape)} is not {tuple(out.shape)}")
-    sizes, strides = _sizes(count, rows, terms, columns, add), _strides(first.stride(), second.stride(), out.stride())
+    sizes = sizes_of(clients=count, slots=rows, channels=terms, filters=columns, relu=add)
+    strides = _strides(first.stride(), second.stride(), out.stride())
     call(Call(_MULTIPLY, VECTOR_WIDTHS[0], count, sizes, _NO_ROOM, (first, second, out, strides)))
     return out
 
@@ -41,14 +42,6 @@ def _takes(*matrices: Tensor) -> bool:
     small = first.shape[2] <= MOST_TERMS and second.shape[2] <= MOST_COLUMNS and first.numel() > 0 and out.numel() > 0
     here = all(each.dtype == torch.float32 and each.device.type == "cpu" for each in matrices)
     return bool(VECTOR_WIDTHS) and small and here and second.stride(2) == 1 and out.stride(2) == 1
-
-
-@lru_cache(maxsize=256)
-def _sizes(count: int, rows: int, terms: int, columns: int, add: bool) -> bytes:
-    """`Shape` of the C file."""
-    numbers: NDArray[np.int32] = np.zeros(32, np.int32)
-    numbers[[0, 1, 5, 6, 19]] = count, rows, terms, columns, add
-    return numbers.tobytes()
 
 
 @lru_cache(maxsize=1024)

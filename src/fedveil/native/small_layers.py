@@ -6,7 +6,7 @@ They are there where a compiler was when fedveil was installed and the processor
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -302,11 +302,16 @@ class ConvolutionShape:
         call(Call(kernel, lanes, self.clients, self._numbers, self._room, memory))
 
 
+@lru_cache(maxsize=512)
+def sizes_of(**numbers: int) -> bytes:
+    """`Shape` of the C file, for kernels that need no more of it than these fields of `ConvolutionShape`."""
+    return np.array([numbers.get(field.name, 0) for field in fields(ConvolutionShape)], np.int32).tobytes()
+
+
 @lru_cache(maxsize=256)
 def _seen_through(shape: ConvolutionShape, strides: tuple[int, ...], turned: bool) -> ConvolutionShape:
     size, by_filter, by_channel, by_row, by_column = strides
-    last = (shape.kernel_height - 1) * by_row + (shape.kernel_width - 1) * by_column
-    side = -1 if turned else 1
+    side, last = (-1 if turned else 1), (shape.kernel_height - 1) * by_row + (shape.kernel_width - 1) * by_column
     return replace(
         shape,
         size=size,
