@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +16,7 @@ from fedveil.engine.autograd_check import TRIED_ONCE_FROM, disagreement, nobodys
 from fedveil.engine.batched import choose
 from fedveil.engine.fused import Fused
 from fedveil.engine.fused.dense import Dense
+from fedveil.engine.gradients import Batch, Rows
 from fedveil.engine.layered import Layered
 from fedveil.native.calls import VECTOR_WIDTHS
 from fedveil.native.small_layers import ConvolutionShape
@@ -76,6 +79,26 @@ def test_a_fused_path_that_clips_wrongly_is_not_taken() -> None:
         problem = disagreement(fused, network(), SHAPE, CROSS_ENTROPY)
         assert problem == "clipped sums of '0' differ from ordinary autograd's"
         assert isinstance(choose(network(), torch.zeros(1, *SHAPE)), Layered)
+
+
+@pytest.mark.parametrize(("wrong", "agrees"), [({0}, True), ({0, 2}, True), ({0, 1, 2}, False), ({0, 1, 2, 3}, False)])
+def test_a_single_difference_may_be_a_bend_and_several_are_a_mistake(wrong: set[int], agrees: bool) -> None:
+    fused = Fused.build(network(), SHAPE)
+    assert fused is not None
+    right, tries = fused.rows, count()
+
+    def rows(parameters: Tensor, batch: Batch) -> Rows:
+        found = right(parameters, batch)
+        return replace(found, rows=found.rows * 2) if next(tries) in wrong else found
+
+    with patch.object(fused, "rows", rows):
+        assert (disagreement(fused, network(), SHAPE, CROSS_ENTROPY) is None) == agrees
+
+
+def test_every_try_has_weights_and_records_of_its_own() -> None:
+    first, second = (nobodys(torch.zeros(10), SHAPE, CROSS_ENTROPY, False, number) for number in (0, 1))
+    assert not torch.equal(first[0], second[0])
+    assert not torch.equal(first[1].inputs, second[1].inputs)
 
 
 def test_of_large_networks_one_example_a_client_is_tried() -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fedveil.engine.general import General
 from fedveil.engine.gradients import Batch
 from fedveil.engine.plain import Plain
+from fedveil.engine.whole_batches import WholeBatches
 
 NAMES = ["convolution, padded", "group norm", "LSTM {'batch_first': True}", "transformer layer", "tied weights"]
 
@@ -69,3 +70,21 @@ def test_where_examples_would_meet_they_are_computed_one_by_one() -> None:
     parameters = general.layout.vector(model).expand(3, -1).contiguous()
     made, expected = general.sums(parameters, batch, None), plain.sums(parameters, batch, None)
     torch.testing.assert_close(made.total, expected.total, rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+def test_one_try_in_which_rounding_goes_over_a_bend_does_not_cost_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["group norm"]
+    model = case.make()
+    general, batch = General(model), batch_for(case)
+    tried, right = [], WholeBatches._tried
+
+    def first_differs(self: WholeBatches, parameters: Tensor, batch: Batch, number: int) -> bool:
+        tried.append(number)
+        return number > 0 and right(self, parameters, batch, number)
+
+    monkeypatch.setattr(WholeBatches, "_tried", first_differs)
+    monkeypatch.setattr(General, "rows", None)
+    parameters = general.layout.vector(model).expand(3, -1).contiguous()
+    assert torch.isfinite(general.sums(parameters, batch, None).total).all()
+    assert tried == [0, 1]
