@@ -42,9 +42,9 @@ class _Linear(torch.autograd.Function):
         step, matrix = use.step, use.matrix
         x = inputs.reshape(step.clients, -1, inputs.shape[-1])
         out = step.arena.take(x, len(x), x.shape[1], matrix.shape[1])
+        multiply(x, matrix.mT, out)
         if use.constant is not None:
-            out.copy_(use.constant.unsqueeze(1).expand_as(out))
-        multiply(x, matrix.mT.contiguous(), out, add=use.constant is not None)
+            out.add_(use.constant.unsqueeze(1))
         ctx.use, ctx.x, ctx.shape = use, x, inputs.shape
         return out.view(*inputs.shape[:-1], matrix.shape[1])
 

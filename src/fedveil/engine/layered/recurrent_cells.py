@@ -13,15 +13,12 @@ from torch import Tensor
 
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep
-from fedveil.native.products import multiply
+from fedveil.native.products import multiply, turned
 
 _sigmoid_slope = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_slope = torch.ops.aten.tanh_backward.grad_input
 
 _MINUS_ONE = torch.tensor(-1.0)
-
-LARGE_MATRIX = 1 << 14
-"""From so many numbers on a matrix is turned round faster by itself than among others (measured)."""
 
 
 class CellWeights:
@@ -54,14 +51,9 @@ class CellWeights:
         return by_time, out.view(count, times, sequences, -1)
 
     def turned(self, weights: Tensor) -> Tensor:
-        """Matrices `[K, O, I]` as `[K, I, O]`. Large ones one by one, for which PyTorch has a way of its own."""
+        """Matrices `[K, O, I]` as `[K, I, O]`, which every moment multiplies with."""
         count, rows, columns = weights.shape
-        made = self.step.arena.take(weights, count, columns, rows)
-        if rows * columns < LARGE_MATRIX:
-            return made.copy_(weights.mT)
-        for own, matrix in zip(made, weights, strict=True):
-            own.copy_(matrix.t())
-        return made
+        return turned(weights, self.step.arena.take(weights, count, columns, rows))
 
     def states(self, inputs: Tensor, first: Tensor) -> Tensor:
         """Room for T + 1 states `[K, T + 1, S, H]`, the first filled in."""
