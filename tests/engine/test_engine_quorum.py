@@ -122,6 +122,6 @@ def test_a_site_alone_draws_what_it_would_draw_among_all() -> None:
     method, streams = Method(batch=PoissonBatch(3)), Streams.from_seed(4)
     mine, its = (sites.draw(method, 2, [1], streams) for sites in (alone, together))
     assert torch.equal(mine.positions, its.positions)
-    assert torch.equal(alone.batch(mine, 0, None).inputs, together.batch(its, 0, None).inputs)
+    assert torch.equal(alone.batches(mine).at(0).inputs, together.batches(its).at(0).inputs)
     with pytest.raises(FedveilError, match="client 0 are not here"):
         alone.draw(method, 2, [0], streams)

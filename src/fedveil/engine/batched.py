@@ -168,6 +168,8 @@ class Engine:
         if isinstance(self.gradients, Fused):
             clients = self.gradients.recommended_clients(slots, noised=method.example is not None)
             return Chunking(tile=1, clients=min(clients, memory) if method.noises_rows else clients)
+        if method.example is None and _goes_alone(self.gradients):
+            return Chunking(tile=1, clients=1)
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
         if isinstance(self.gradients, Layered) and not method.noises_rows:
             kept = self.gradients.layout.size if method.example is None else slots * self.gradients.kept_floats
@@ -259,6 +261,11 @@ class Engine:
                 return torch.cat([self._model(to_float(part)) for part in parts]).float().cpu()
         finally:
             self._model.train()
+
+
+def _goes_alone(gradients: Gradients) -> bool:
+    """Whether clients are computed one after another where nobody clips."""
+    return isinstance(gradients, General) or (isinstance(gradients, Layered) and gradients.goes_alone)
 
 
 def _arranged(model: nn.Module) -> nn.Module:

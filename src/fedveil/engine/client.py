@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedveil.core.errors import FedveilError
 from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.core.types import CLIENTS_WORK, Observation, Receipt, Taps, View
 from fedveil.engine.general import scale_rows, sum_rows
 from fedveil.engine.gradients import Batch, Gradients, Sums
@@ -86,6 +87,7 @@ class Upload:
 
 
 @torch.no_grad()
+@without_torch_warnings()
 def local_work(
     method: Method,
     broadcast: Broadcast,
@@ -114,20 +116,21 @@ def local_work(
     sanitiser = None if method.example is None else Sanitiser(method, broadcast.round, clients, draws, layout, memory)
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[list[Observation]] = [[] for _ in clients]
-    by_place = replace(draws, order=None)  # whoever looks at rows knows them by their place
+    batches = sites.batches(draws)
+    by_place = sites.batches(replace(draws, order=None))  # whoever looks at rows knows them by their place
 
     def summed(step: int, parameters: Tensor) -> Sums:
         addresses = [Address(broadcast.round, client, step) for client in clients]
         seeds = _seeds(gradients, streams, addresses)
         tapped = taps.wants(View.ON_DEVICE) and step in taps.steps
         if tapped or (sanitiser is not None and sanitiser.noises_rows):
-            batch = sites.batch(by_place, step, seeds)
+            batch = by_place.at(step, seeds)
             rows, sums = _step_by_rows(gradients, parameters, batch, sanitiser, noise, addresses)
             for k, client in enumerate(clients) if tapped else ():
                 began, seen = parameters[k].clone(), rows[k].clone()
                 observations[k].append(Observation(View.ON_DEVICE, broadcast.round, client, step, began, seen))
             return sums
-        batch = sites.batch(draws, step, seeds)
+        batch = batches.at(step, seeds)
         if sanitiser is None:
             return gradients.sums(parameters, batch, None)
         sums = summed_in_blocks(gradients, parameters, batch, sanitiser.factors)

@@ -19,6 +19,10 @@ from fedveil.data.row_lists import RowLists
 from fedveil.engine.gradients import Batch
 from fedveil.method import VARYING_BATCHES, Method
 
+FETCHED_TOGETHER = 1 << 15
+"""Numbers of records that are fetched at once, about, where a step has fewer: few large operations are faster than many
+small ones, and what a core's own cache has no room for is fetched twice."""
+
 
 @dataclass(frozen=True)
 class Draws:
@@ -125,19 +129,36 @@ class Sites:
             order=torch.stack(orders) if orders else None,
         )
 
-    def batch(self, draws: Draws, step: int, seeds: tuple[int, ...] | None) -> Batch:
-        """Step `step` of every client as tensors.
+    def batches(self, draws: Draws) -> Batches:
+        """The batches of a round, step by step."""
+        return Batches(self.examples, draws)
 
-        Where batches vary in size their records sit in random slots. A record more or less then moves no other one to
-        another slot (in distribution), where the same arithmetic might round its gradient differently.
-        """
-        indices, weights = (table[step] for table in draws.by_step)
-        device = self.examples.inputs.device
-        flat = indices.view(-1).to(device)
-        inputs = to_float(self.examples.inputs.index_select(0, flat))
-        return Batch(
-            inputs=inputs.view(*indices.shape, *inputs.shape[1:]),
-            labels=self.examples.labels.index_select(0, flat).view(indices.shape),
-            weights=weights.to(device),
-            seeds=seeds,
-        )
+
+class Batches:
+    """The batches of a round, for steps one after another; the records of a few steps are fetched at once.
+
+    Where batches vary in size their records sit in random slots. A record more or less then moves no other one to
+    another slot (in distribution), where the same arithmetic might round its gradient differently.
+    """
+
+    def __init__(self, examples: Examples, draws: Draws) -> None:
+        self._examples, self._draws = examples, draws
+        numbers = draws.indices[:, 0].numel() * max(examples.inputs[:1].numel(), 1)
+        self._together = max(FETCHED_TOGETHER // numbers, 1)
+        self._fetched: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+
+    def at(self, step: int, seeds: tuple[int, ...] | None = None) -> Batch:
+        """Step `step` of every client as tensors."""
+        if step not in self._fetched:
+            self._fetched = self._fetch(slice(step, step + self._together))
+        return Batch(*self._fetched[step], seeds)
+
+    def _fetch(self, steps: slice) -> dict[int, tuple[Tensor, Tensor, Tensor]]:
+        """Inputs, labels and weights of these steps."""
+        indices, weights = (table[steps] for table in self._draws.by_step)
+        device = self._examples.inputs.device
+        flat = indices.flatten().to(device)
+        inputs = to_float(self._examples.inputs.index_select(0, flat))
+        labels = self._examples.labels.index_select(0, flat)
+        parts = inputs.view(*indices.shape, *inputs.shape[1:]), labels.view(indices.shape), weights.to(device)
+        return dict(enumerate(zip(*(part.unbind(0) for part in parts), strict=True), steps.start))

@@ -8,6 +8,7 @@ on records that are nobody's, before it is relied on.
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ class WholeBatches:
         self._trained = [named[name] for name in layout.names]
         self._sound: dict[torch.Size, bool] = {}
         self._total: Tensor | None = None
-        self._bound = (0, 0)
+        self._bound, self._places = (0, 0), list[Tensor]()
 
     def sums(self, parameters: Tensor, batch: Batch) -> tuple[Tensor, Tensor] | None:
         """Gradients `[K, P]` and losses `[K]`, sums over the batch; None where examples meet in this network.
@@ -46,7 +47,7 @@ class WholeBatches:
             return None
         seeds = batch.seeds or (0,) * len(parameters)
         total, losses = self._memory(parameters), []
-        with torch.random.fork_rng(devices=[], enabled=self._random):
+        with torch.random.fork_rng(devices=[]) if self._random else nullcontext():
             for k, seed in enumerate(seeds):
                 if self._random:
                     torch.manual_seed(seed)
@@ -62,17 +63,18 @@ class WholeBatches:
 
     def _gradient(self, parameters: Tensor, inputs: Tensor, labels: Tensor, weights: Tensor, out: Tensor) -> Tensor:
         """One client's: the gradient goes to `out`, the loss is returned."""
-        self._bind(parameters, out.zero_())
+        self._bind(parameters, out)
         with torch.enable_grad(), without_torch_warnings():
             losses = self._objective.losses(self._model(inputs), labels)
             if not bool((weights > 0).all()):
                 losses = torch.where(weights > 0, losses, 0.0)
             loss = losses.sum()
-            torch.autograd.backward(loss, inputs=self._trained)  # adds to what stands in `out`
+            made = torch.autograd.grad(loss, self._trained, materialize_grads=True)
+        torch._foreach_copy_(self._places, made)
         return loss.detach()
 
     def _bind(self, parameters: Tensor, out: Tensor) -> None:
-        """Let the network compute with `parameters` and leave its gradients in `out`: mostly as in the last call.
+        """Let the network compute with `parameters`, and find the places in `out`: mostly as in the last call.
 
         What the network holds is not freed, so whatever has the same address is the same memory.
         """
@@ -80,10 +82,10 @@ class WholeBatches:
         if memory == self._bound:
             return
         sizes = list(self._layout.sizes)
-        for own, value, gradient in zip(
-            self._trained, torch.split(parameters, sizes), torch.split(out, sizes), strict=True
-        ):
-            own.data, own.grad = value.view(own.shape), gradient.view(own.shape)
+        shapes = [own.shape for own in self._trained]
+        for own, value, shape in zip(self._trained, torch.split(parameters, sizes), shapes, strict=True):
+            own.data = value.view(shape)
+        self._places = [part.view(shape) for part, shape in zip(torch.split(out, sizes), shapes, strict=True)]
         self._bound = memory
 
     def _examples_are_apart(self, parameters: Tensor, batch: Batch) -> bool:

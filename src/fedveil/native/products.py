@@ -39,9 +39,7 @@ def multiply(first: Tensor, second: Tensor, out: Tensor, *, add: bool = False) -
         raise ValueError(f"{tuple(first.shape)} times {tuple(second.shape)} is not {tuple(out.shape)}")
     if second.stride(2) != 1:
         if rows <= FEW_ROWS and not add and first.is_contiguous() and out.is_contiguous():
-            sizes = sizes_of(
-                clients=count, slots=rows, size=second.stride(0), bias=-1, channels=terms, filters=columns
-            )
+            sizes = sizes_of(clients=count, slots=rows, size=second.stride(0), bias=-1, channels=terms, filters=columns)
             call(Call(_DENSE, VECTOR_WIDTHS[0], count, sizes, _NO_ROOM, (second, first, out)))
             return out
         second = turned(second.mT, second.new_empty(second.shape))

@@ -51,6 +51,11 @@ class Layered:
         return len(self._arranged.by_example) < len(self.layout.names)
 
     @property
+    def goes_alone(self) -> bool:
+        """Whether clients are computed one after another where nobody clips: nothing is gained side by side."""
+        return self._arranged.slow
+
+    @property
     def kept_floats(self) -> int:
         """Numbers that are kept of one example's gradient, as seen when the path was tried."""
         return self.layout.size if self._kept is None else self._kept
@@ -101,12 +106,11 @@ class Layered:
 
     @torch.no_grad()
     def sums(self, parameters: Tensor, batch: Batch, factors: Factors | None) -> Sums:
-        present = batch.weights > 0
-        if factors is None and (len(parameters) == 1 or self._arranged.slow):  # nothing to gain from other clients
+        if factors is None and (len(parameters) == 1 or self.goes_alone):
             alone = self._alone.sums(parameters, batch)
-            if alone is not None and math.isfinite(float(alone[0].norm() + alone[1].sum())):
+            if alone is not None and math.isfinite(float(torch.linalg.vector_norm(alone[0]) + alone[1].sum())):
                 return Sums(*alone, None, torch.zeros(len(parameters), dtype=torch.int64, device=parameters.device))
-        total = self._total(parameters)
+        present, total = batch.weights > 0, self._total(parameters)
         if factors is None:
             losses = self._differentiate(parameters, batch, total)
             self._clear(total)
