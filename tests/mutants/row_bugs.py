@@ -78,8 +78,8 @@ ROW_BUGS = [
         patches=(
             Patch(
                 CLIENT,
-                "addresses = [Address(broadcast.round, client, step) for client in clients]",
-                "addresses = [Address(broadcast.round, client, 0) for client in clients]",
+                "addresses = side.at(step)",
+                "addresses = side.at(0)",
             ),
         ),
         scene="each row",

@@ -13,16 +13,18 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from fedveil.core.deferred import np
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
 
 class Purpose(StrEnum):
@@ -48,6 +50,35 @@ class Address(NamedTuple):
     round: int = 0
     client: int = 0
     step: int = 0
+
+
+class SideBySide(Sequence[Address]):
+    """The addresses of clients side by side, at one step of a round. NumPy takes all of them at once."""
+
+    def __init__(self, round: int, clients: Sequence[int]) -> None:
+        self._places = np.array([(round, client, 0) for client in clients], np.uint32).reshape(-1, 3)
+
+    def at(self, step: int) -> SideBySide:
+        """The same clients' at this step."""
+        made = copy(self)
+        made._places = self._places.copy()
+        made._places[:, 2] = step
+        return made
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> Address: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Address]: ...
+    def __getitem__(self, place: int | slice) -> Address | list[Address]:
+        if isinstance(place, slice):
+            return [Address(*numbers) for numbers in self._places[place].tolist()]
+        return Address(*self._places[place].tolist())
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.uint32]:
+        return self._places
 
 
 NOWHERE = Address()

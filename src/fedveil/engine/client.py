@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fedveil.core.errors import FedveilError
-from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.core.streams import Address, Purpose, SideBySide, Streams
 from fedveil.core.torch_warnings import without_torch_warnings
 from fedveil.core.types import CLIENTS_WORK, Observation, Receipt, Taps, View
 from fedveil.engine.general import scale_rows, sum_rows
@@ -117,10 +117,11 @@ def local_work(
     start = broadcast.parameters.expand(len(clients), -1) if starts is None else starts
     observations: list[list[Observation]] = [[] for _ in clients]
     batches = sites.batches(draws)
+    side = SideBySide(broadcast.round, clients)
     by_place = sites.batches(replace(draws, order=None))  # whoever looks at rows knows them by their place
 
     def summed(step: int, parameters: Tensor) -> Sums:
-        addresses = [Address(broadcast.round, client, step) for client in clients]
+        addresses = side.at(step)
         seeds = _seeds(gradients, streams, addresses)
         tapped = taps.wants(View.ON_DEVICE) and step in taps.steps
         if tapped or (sanitiser is not None and sanitiser.noises_rows):
@@ -257,7 +258,7 @@ def _step_by_rows(
     batch: Batch,
     sanitiser: Sanitiser | None,
     noise: NoiseSource,
-    addresses: list[Address],
+    addresses: Sequence[Address],
 ) -> tuple[Tensor, Sums]:
     """A step whose rows are looked at or noised: the rows as the device holds them `[K, B, P]`, and their (noisy) sum.
 
@@ -274,7 +275,7 @@ def _step_by_rows(
     return rows, Sums(total.to(parameters.dtype), raw.losses.sum(dim=-1), raw.norms, raw.rejected)
 
 
-def _seeds(gradients: Gradients, streams: Streams, addresses: list[Address]) -> tuple[int, ...] | None:
+def _seeds(gradients: Gradients, streams: Streams, addresses: Sequence[Address]) -> tuple[int, ...] | None:
     """Seeds for random layers, one per client, if the network has any."""
     if not gradients.random:
         return None

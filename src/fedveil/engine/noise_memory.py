@@ -50,9 +50,13 @@ class NoiseMemory:
 
     def returning(self, fingerprints: Sequence[int], owners: Sequence[Hashable]) -> list[int]:
         """The same for many of them: the places of those that were seen before."""
-        remember = self.fingerprints.setdefault
         pairs = zip(fingerprints, owners, strict=True)
-        again = [place for place, (mark, owner) in enumerate(pairs) if remember(mark, owner) != owner]
+        if len(set(fingerprints)) == len(fingerprints) and self.fingerprints.keys().isdisjoint(fingerprints):
+            self.fingerprints.update(pairs)  # nearly always, and several times as fast as one by one
+            again = []
+        else:
+            remember = self.fingerprints.setdefault
+            again = [place for place, (mark, owner) in enumerate(pairs) if remember(mark, owner) != owner]
         _forget_oldest(self.fingerprints)
         return again
 

@@ -91,7 +91,7 @@ class Sanitiser:
             self._bounded &= within_bound(norms, factors, self._declared.sensitivity)
             self._unread = []
 
-    def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
+    def noised_sums(self, sums: Tensor, noise: NoiseSource, addresses: Sequence[Address]) -> Tensor:
         """Noise on the clipped sums `[K, P]`, in place; where its integers are kept, in double precision."""
         sums = sums.double() if self._keeps_cells else sums
         if self._witness.measures_lengths:
@@ -106,7 +106,7 @@ class Sanitiser:
             self.cells = whole_cells(sums, self._declared.sum_std)
         return sums
 
-    def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: list[Address]) -> Tensor:
+    def noised_rows(self, rows: Tensor, noise: NoiseSource, addresses: Sequence[Address]) -> Tensor:
         """Noise on every clipped row `[K, B, P]`, in place; their sums `[K, P]` carry the declared noise."""
         before, seen = rows.clone(), self._witness.before(rows.double().sum(dim=1))
         sums = self._mechanism.add_to_rows(rows, source=noise, addresses=addresses)

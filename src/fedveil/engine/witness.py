@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedveil.core.norms import lengths
 from fedveil.core.parameters import Layout
@@ -47,6 +48,9 @@ MARKS = 24
 SAME, MOST_SAME, _NEAR = 2.0**-18, 5, 64.0
 """In standard deviations: what counts as the same noise; how often two of the points may have it by chance (more often
 with a probability of 2e-12); and how large a sum may be whose rounding to single precision does not blur that."""
+
+_MIXERS = torch.tensor([pow(0x9E3779B97F4A7C15, k, 1 << 64) - (1 << 63) | 1 for k in range(1, 1 + LOOKED_AT)])
+"""Odd numbers of 64 bits, one for each word of a fingerprint."""
 
 NEAR_ZERO = 2.0**20
 """In cells: what is closer to 0 shows in single precision, too, whether it lies on the grid."""
@@ -192,8 +196,8 @@ class Witness:
             if count:
                 good &= all_as_declared(measured.squares[:, part : part + 1] / count, self._declared, count)
         fine = good.tolist()
-        mine = [(owner, self._round, step) for step in range(self.steps) for owner in owners]
-        for number in self._memory.returning(self._fingerprints, mine[: len(self._fingerprints)]):
+        mine = list(product([self._round], range(len(self._fingerprints) // len(owners)), owners))
+        for number in self._memory.returning(self._fingerprints, mine):
             fine[number % len(owners)] = False
         if self._declared:
             sound = [k for k in range(len(owners)) if fine[k]]  # noise that is missing says nothing of its shape
@@ -230,7 +234,8 @@ def _fingerprints(points: Tensor) -> list[int]:
     some = points[:, :: max(points.shape[1] // MARKS, 1)]
     marks = (some * 16).round_().clamp_(-127, 127).to(torch.int8)
     lead = marks.gather(1, (marks != 0).to(torch.int8).argmax(dim=1, keepdim=True))
-    return [hash(row.tobytes()) for row in torch.where(lead < 0, -marks, marks).cpu().numpy()]
+    words = nn.functional.pad(torch.where(lead < 0, -marks, marks), (0, -marks.shape[1] % 8)).view(torch.int64).cpu()
+    return (words * _MIXERS[: words.shape[1]]).sum(dim=1).tolist()  # whole numbers: what does not fit falls off
 
 
 def _all_different(points: Tensor, released: Tensor) -> Tensor:

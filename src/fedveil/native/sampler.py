@@ -73,7 +73,7 @@ class Sampler:
         if not len(addresses) or not size:
             return
         if self._way in SIDE_BY_SIDE:
-            where = np.array(addresses, np.uint32)
+            where = np.asarray(addresses, np.uint32)
 
             def answer(row: int, number: int, block: bytes) -> int | None:
                 return self._decide(purpose, addresses[row], number, block)
