@@ -6,7 +6,7 @@ from types import ModuleType
 
 from fedveil.core.errors import FedveilError
 
-VERSION = 6
+VERSION = 7
 """Of what kernels take and give; the same number stands in both C files."""
 
 

@@ -425,6 +425,6 @@ PyMODINIT_FUNC PyInit_kernels(void)
 {
     PyObject *made = PyModule_Create(&module);
     if (made != NULL)
-        PyModule_AddIntConstant(made, "VERSION", 6); /* as in compiled.py */
+        PyModule_AddIntConstant(made, "VERSION", 7); /* as in compiled.py */
     return made;
 }

@@ -177,6 +177,7 @@ static void level(const Shape *s, float *sums) {
 #define GLUE(a, b, c) a##b##c
 #define PASTE(a, b, c) GLUE(a, b, c)
 #define MM(operation) PASTE(_mm, WIDTH, _##operation##_ps)
+#define WHOLES(operation) PASTE(_mm, WIDTH, _##operation)
 #define NAME(name) PASTE(name, _, WIDTH)
 #define INLINE static inline __attribute__((always_inline))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
@@ -199,6 +200,7 @@ INLINE void store_512(float *to, __m512 v, int n) { _mm512_mask_storeu_ps(to, ma
 INLINE __m512 keep_512(__m512 v, __m512 of) { return _mm512_maskz_mov_ps(~is_512(of, _CMP_LE_OQ), v); }
 #define larger_512(x, y) (_mm512_cmp_ps_mask(x, y, _CMP_GT_OQ) | _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q)) /* or no number */
 #define choose_512(x, y, a, b) _mm512_mask_mov_ps(b, larger_512(x, y), a)
+#define cast_512 _mm512_castsi512_ps
 INLINE float total_512(__m512 v) { return _mm512_reduce_add_ps(v); }
 #include "layer_kernels.c"
 #pragma GCC pop_options
@@ -228,6 +230,7 @@ INLINE void store_256(float *to, __m256 v, int n) {
 INLINE __m256 keep_256(__m256 v, __m256 of) { return _mm256_andnot_ps(_mm256_cmp_ps(of, _mm256_setzero_ps(), _CMP_LE_OQ), v); }
 #define larger_256(x, y) _mm256_or_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q))
 #define choose_256(x, y, a, b) _mm256_blendv_ps(b, a, larger_256(x, y))
+#define cast_256 _mm256_castsi256_ps
 INLINE float total_256(__m256 v) {
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
@@ -250,7 +253,7 @@ static int lanes_here(void) { return 0; }
 static Kernel *const kernels[][2] = {BOTH(convolve), BOTH(reverse), BOTH(gradients),  BOTH(collect),
                                      BOTH(dense),    BOTH(outer),   BOTH(pool),       BOTH(dense_back),
                                      BOTH(dense_norms), BOTH(bend), {classes, classes}, {turn, turn}, BOTH(multiply),
-                                     BOTH(normalise), BOTH(normalise_back), {clip, clip}};
+                                     BOTH(normalise), BOTH(normalise_back), {clip, clip}, BOTH(remember), BOTH(remember_back)};
 
 /* run(lanes, clients, calls, scratch, roots u64): all calls for one group of clients, then for the next, whose memory is
  * still near. Whoever calls has checked that they fit together. */
@@ -288,11 +291,12 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "layer_kernels", NULL
 PyMODINIT_FUNC PyInit_layer_kernels(void) {
     PyObject *made = PyModule_Create(&module);
     if (made != NULL)
-        PyModule_AddIntConstant(made, "VERSION", 6); /* as in compiled.py */
+        PyModule_AddIntConstant(made, "VERSION", 7); /* as in compiled.py */
     return made;
 }
 #else
 #define vec PASTE(__m, WIDTH, )
+#define WHOLE PASTE(__m, WIDTH, i)
 
 /* One example inside its border, which was zeros at first, as are the ends of pixels. */
 static void NAME(arrange)(const Shape *s, const Walk *w, const float *input, float *image) {
@@ -683,6 +687,79 @@ static void NAME(multiply)(const Shape *s, float *const *b) {
     Product p = {s->slots, s->channels, s->filters, by[1], by[2], by[4], by[6], s->relu};
     for (int client = 0; client < s->clients; client++)
         NAME(product)(p, b[0] + client * by[0], b[1] + client * by[3], b[2] + client * by[5]);
+}
+
+/* 1 / (1 + exp(-x)), within 2⁻²² of itself; of what is not a number, that. */
+INLINE vec NAME(sigmoid)(vec x) {
+    vec y = MM(min)(MM(set1)(88), MM(max)(MM(set1)(-88), MM(sub)(MM(setzero)(), x))), one = MM(set1)(1);
+    WHOLE power = WHOLES(cvtps_epi32)(MM(mul)(y, MM(set1)(1.44269504f))); /* exp(y) = 2ⁿ·exp(r) */
+    vec n = MM(cvtepi32)(power), r = MM(fnmadd)(n, MM(set1)(-2.12194440e-4f), MM(fnmadd)(n, MM(set1)(0.693359375f), y));
+    const float terms[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1};
+    vec sum = MM(set1)(1.0f / 5040);
+#pragma GCC unroll 7
+    for (int k = 0; k < 7; k++)
+        sum = MM(fmadd)(sum, r, MM(set1)(terms[k]));
+    vec scale = NAME(cast)(WHOLES(slli_epi32)(WHOLES(add_epi32)(power, WHOLES(set1_epi32)(127)), 23));
+    return MM(div)(one, MM(fmadd)(sum, scale, one));
+}
+
+INLINE vec NAME(tangent)(vec x) { /* of small x as many bits after the point as of large ones */
+    return MM(fmsub)(MM(set1)(2), NAME(sigmoid)(MM(add)(x, x)), MM(set1)(1));
+}
+
+/* An LSTM: at every moment the gates of what came in become those of the state before, too. States, memories and their
+ * tangents lie behind one another, each for all moments and the one before. */
+static void NAME(remember)(const Shape *s, float *const *b) {
+    int n = s->channels, part = s->slots * n, all = part * (s->height + 1);
+    Product p = {s->slots, n, 4 * n, n, 1, 4 * n, 4 * n, 1};
+    for (int client = 0; client < s->clients; client++)
+        for (int t = 0; t < s->height; t++) {
+            float *gates = b[0] + (ptrdiff_t)(client * s->height + t) * 4 * part;
+            float *state = b[2] + (ptrdiff_t)client * 3 * all + t * part, *memory = state + all, *tangent = memory + all;
+            NAME(product)(p, state, b[1] + (ptrdiff_t)client * 4 * n * n, gates);
+            for (int i = 0; i < part; i += n, gates += 4 * n)
+                for (int c = 0, left; c < n; c += LANES) {
+                    left = LEAST(n - c, LANES);
+                    vec enter = NAME(sigmoid)(NAME(load)(gates + c, left)), keep = NAME(sigmoid)(NAME(load)(gates + n + c, left));
+                    vec new = NAME(tangent)(NAME(load)(gates + 2 * n + c, left));
+                    vec leave = NAME(sigmoid)(NAME(load)(gates + 3 * n + c, left));
+                    vec held = MM(fmadd)(enter, new, MM(mul)(keep, NAME(load)(memory + i + c, left))), curve = NAME(tangent)(held);
+                    NAME(store)(gates + c, enter, left), NAME(store)(gates + n + c, keep, left);
+                    NAME(store)(gates + 2 * n + c, new, left), NAME(store)(gates + 3 * n + c, leave, left);
+                    NAME(store)(memory + part + i + c, held, left), NAME(store)(tangent + part + i + c, curve, left);
+                    NAME(store)(state + part + i + c, MM(mul)(leave, curve), left);
+                }
+        }
+}
+
+/* The way back: from derivatives by all states, and by the last state and memory, those by the gates, and by the first. */
+static void NAME(remember_back)(const Shape *s, float *const *b) {
+    int n = s->channels, part = s->slots * n, all = part * (s->height + 1);
+    Product p = {s->slots, 4 * n, n, 4 * n, 1, n, n, 0};
+    vec one = MM(set1)(1);
+    for (int client = 0; client < s->clients; client++)
+        for (int t = s->height - 1; t >= 0; t--) {
+            ptrdiff_t moment = (ptrdiff_t)client * s->height + t;
+            const float *gates = b[0] + moment * 4 * part, *arrived = b[2] + moment * part;
+            const float *memory = b[1] + (ptrdiff_t)client * 3 * all + all + t * part, *tangent = memory + all + part;
+            float *slopes = b[4] + moment * 4 * part, *state = b[5] + (ptrdiff_t)client * 2 * part, *held = state + part;
+            for (int i = 0; i < part; i += n, gates += 4 * n, slopes += 4 * n)
+                for (int c = 0, left; c < n; c += LANES) {
+                    left = LEAST(n - c, LANES);
+                    vec enter = NAME(load)(gates + c, left), keep = NAME(load)(gates + n + c, left);
+                    vec new = NAME(load)(gates + 2 * n + c, left), leave = NAME(load)(gates + 3 * n + c, left);
+                    vec curve = NAME(load)(tangent + i + c, left), before = NAME(load)(memory + i + c, left);
+                    vec by_state = MM(add)(NAME(load)(state + i + c, left), NAME(load)(arrived + i + c, left));
+                    vec slope = MM(mul)(leave, MM(fnmadd)(curve, curve, one));
+                    vec by_held = MM(fmadd)(by_state, slope, NAME(load)(held + i + c, left));
+                    vec by_leave = MM(mul)(MM(mul)(by_state, curve), MM(fnmadd)(leave, leave, leave));
+                    NAME(store)(slopes + c, MM(mul)(MM(mul)(by_held, new), MM(fnmadd)(enter, enter, enter)), left);
+                    NAME(store)(slopes + n + c, MM(mul)(MM(mul)(by_held, before), MM(fnmadd)(keep, keep, keep)), left);
+                    NAME(store)(slopes + 2 * n + c, MM(mul)(MM(mul)(by_held, enter), MM(fnmadd)(new, new, one)), left);
+                    NAME(store)(slopes + 3 * n + c, by_leave, left), NAME(store)(held + i + c, MM(mul)(by_held, keep), left);
+                }
+            NAME(product)(p, slopes - 4 * part, b[3] + (ptrdiff_t)client * s->size, state);
+        }
 }
 
 /* The derivative by the inputs of a dense layer. */

@@ -14,11 +14,7 @@ from torch import Tensor
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep
 from fedveil.native.products import multiply, turned
-
-_sigmoid_slope = torch.ops.aten.sigmoid_backward.grad_input
-_tanh_slope = torch.ops.aten.tanh_backward.grad_input
-
-_MINUS_ONE = torch.tensor(-1.0)
+from fedveil.native.recurrent import PARTS, remember, remember_back, tanh
 
 
 class CellWeights:
@@ -94,12 +90,6 @@ class CellWeights:
         return back.view(count, times, sequences, -1).transpose(1, 2)
 
 
-def _tanh(values: Tensor, out: Tensor) -> None:
-    """As 2/(1 + exp(−2x)) − 1, within 2⁻²³: PyTorch's own takes up to ten times as long."""
-    torch.mul(values, 2, out=out).sigmoid_()
-    torch.add(_MINUS_ONE.to(out.device), out, alpha=2, out=out)
-
-
 def _gates(values: Tensor, count: int) -> Tensor:
     """`[…, G]` as `[…, count, H]`."""
     return values.view(*values.shape[:-1], count, -1)
@@ -110,63 +100,25 @@ class LongShort(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, state: Tensor, memory: Tensor, anchor: Tensor, cell: CellWeights) -> Any:
-        arena, size = cell.step.arena, cell.hidden
         by_time, gates = cell.input_gates(inputs, cell.bias)
-        states, memories = cell.states(inputs, state), cell.states(inputs, memory)
-        bent = arena.take(inputs, *gates.shape[:3], size)
-        matrix = cell.turned(cell.by_state)
-        apart = _gates(gates, 4)
-        now, later = memories.unbind(1), states.unbind(1)
-        moments = zip(
-            gates.unbind(1), *(apart[:, :, :, gate].unbind(1) for gate in range(4)), bent.unbind(1), strict=True
-        )
-        for doubled in (apart[:, :, :, 2], matrix[:, :, 2 * size : 3 * size]):
-            doubled.mul_(2)  # so that one sigmoid serves all gates: tanh(x) is 2·sigmoid(2x) − 1
-        for t, (whole, enter, keep, new, leave, curve) in enumerate(moments):
-            multiply(later[t], matrix, whole, add=True)
-            whole.sigmoid_()
-            torch.add(_MINUS_ONE.to(new.device), new, alpha=2, out=new)
-            torch.mul(keep, now[t], out=now[t + 1])
-            now[t + 1].addcmul_(enter, new)
-            _tanh(now[t + 1], curve)
-            torch.mul(leave, curve, out=later[t + 1])
-        ctx.cell, ctx.saved = cell, (by_time, gates, states, memories, bent)
-        return states[:, 1:].transpose(1, 2), memories[:, -1].clone()
+        count, times, sequences, _ = gates.shape
+        room = cell.step.arena.take(inputs, count, PARTS, times + 1, sequences, cell.hidden)
+        room[:, 0, 0].copy_(state)
+        room[:, 1, 0].copy_(memory)
+        remember(gates, cell.turned(cell.by_state), room)
+        ctx.cell, ctx.saved = cell, (by_time, gates, room)
+        return room[:, 0, 1:].transpose(1, 2), room[:, 1, -1].clone()
 
     @staticmethod
     def backward(ctx: Any, by_states: Tensor, by_memory: Tensor) -> Any:
         cell: CellWeights = ctx.cell
-        by_time, gates, states, memories, bent = ctx.saved
-        arena = cell.step.arena
-        enter, keep, new, leave = _gates(gates, 4).unbind(3)
-        slopes = arena.take(gates, *gates.shape)
-        apart = _gates(slopes, 4)
-        _sigmoid_slope(new, enter, grad_input=apart[:, :, :, 0])
-        _sigmoid_slope(memories[:, :-1], keep, grad_input=apart[:, :, :, 1])
-        _tanh_slope(enter, new, grad_input=apart[:, :, :, 2])
-        _sigmoid_slope(bent, leave, grad_input=apart[:, :, :, 3])
-        through = arena.take(bent, *bent.shape)
-        _tanh_slope(leave, bent, grad_input=through)
-        of_state, of_memory = torch.zeros_like(states[:, 0]), by_memory.contiguous().clone()
-        moments = zip(
-            by_states.transpose(1, 2).unbind(1),
-            through.unbind(1),
-            apart[:, :, :, :3].unbind(1),
-            apart[:, :, :, 3].unbind(1),
-            keep.unbind(1),
-            slopes.unbind(1),
-            strict=True,
-        )
-        for arrived, curve, first_three, last, kept, whole in reversed(list(moments)):
-            of_state.add_(arrived)
-            of_memory.addcmul_(of_state, curve)
-            first_three.mul_(of_memory.unsqueeze(2))
-            last.mul_(of_state)
-            of_memory.mul_(kept)
-            multiply(whole, cell.by_state, of_state)
-        cell.receive(by_time, states[:, :-1], slopes, slopes)
+        by_time, gates, room = ctx.saved
+        slopes = cell.step.arena.take(gates, *gates.shape)
+        ends = torch.stack([torch.zeros_like(by_memory), by_memory], dim=1)
+        remember_back(gates, room, by_states.transpose(1, 2).contiguous(), cell.by_state, slopes, ends)
+        cell.receive(by_time, room[:, 0, :-1], slopes, slopes)
         back = cell.inputs_gradient(slopes) if ctx.needs_input_grad[0] else None
-        return back, of_state, of_memory, None, None
+        return back, ends[:, 0], ends[:, 1], None, None
 
 
 class GatedUnits(torch.autograd.Function):
@@ -191,7 +143,7 @@ class GatedUnits(torch.autograd.Function):
             multiply(later[t], matrix, recurrent, add=cell.state_bias is not None)
             both.add_(recurrent[..., : 2 * size]).sigmoid_()
             new.addcmul_(reset, recurrent[..., 2 * size :])
-            _tanh(new, new)
+            tanh(new, new)
             torch.lerp(new, later[t], update, out=later[t + 1])
         ctx.cell, ctx.saved = cell, (by_time, gates, from_state, states)
         return states[:, 1:].transpose(1, 2)
@@ -244,7 +196,7 @@ class Simple(torch.autograd.Function):
             if relu:
                 later[t + 1].copy_(gate.relu_())
             else:
-                _tanh(gate, later[t + 1])
+                tanh(gate, later[t + 1])
         ctx.cell, ctx.saved, ctx.relu = cell, (by_time, states), relu
         return states[:, 1:].transpose(1, 2)
 
