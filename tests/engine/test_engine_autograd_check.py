@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from unittest.mock import patch
 
 import pytest
@@ -12,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from fedveil.core.objectives import CROSS_ENTROPY
-from fedveil.engine.autograd_check import TRIED_ONCE_FROM, disagreement, nobodys
+from fedveil.engine.autograd_check import TRIED_ONCE_FROM, _difference, _outcome, disagreement, nobodys
 from fedveil.engine.batched import choose
 from fedveil.engine.fused import Fused
 from fedveil.engine.fused.dense import Dense
-from fedveil.engine.gradients import Batch, Rows
 from fedveil.engine.layered import Layered
+from fedveil.mechanisms.clip import Limit
 from fedveil.native.calls import VECTOR_WIDTHS
 from fedveil.native.small_layers import ConvolutionShape
 
@@ -81,24 +80,24 @@ def test_a_fused_path_that_clips_wrongly_is_not_taken() -> None:
         assert isinstance(choose(network(), torch.zeros(1, *SHAPE)), Layered)
 
 
-@pytest.mark.parametrize(("wrong", "agrees"), [({0}, True), ({0, 2}, True), ({0, 1, 2}, False), ({0, 1, 2, 3}, False)])
-def test_a_single_difference_may_be_a_bend_and_several_are_a_mistake(wrong: set[int], agrees: bool) -> None:
+def test_a_network_at_a_bend_of_its_own_is_compared_with_what_lies_around() -> None:
     fused = Fused.build(network(), SHAPE)
     assert fused is not None
-    right, tries = fused.rows, count()
-
-    def rows(parameters: Tensor, batch: Batch) -> Rows:
-        found = right(parameters, batch)
-        return replace(found, rows=found.rows * 2) if next(tries) in wrong else found
-
-    with patch.object(fused, "rows", rows):
-        assert (disagreement(fused, network(), SHAPE, CROSS_ENTROPY) is None) == agrees
+    moved, batch = nobodys(fused.layout.vector(network()), SHAPE, CROSS_ENTROPY, tokens=False)
+    found = _outcome(fused, moved, batch, Limit(1.0, "layer"))
+    bent = replace(found, rows=found.rows * 1.02)
+    assert _difference(found, bent, fused.layout) == "rows of '0' differ from ordinary autograd's"
+    assert _difference(found, bent, fused.layout, [bent, replace(found, rows=found.rows * 1.04)]) is None
+    assert _difference(found, bent, fused.layout, [bent, replace(found, rows=found.rows * 1.021)]) is not None
 
 
-def test_every_try_has_weights_and_records_of_its_own() -> None:
-    first, second = (nobodys(torch.zeros(10), SHAPE, CROSS_ENTROPY, False, number) for number in (0, 1))
-    assert not torch.equal(first[0], second[0])
-    assert not torch.equal(first[1].inputs, second[1].inputs)
+@pytest.mark.parametrize("seed", [5, 21, 54])
+def test_many_relus_cost_no_network_its_path(seed: int) -> None:
+    """Among so many units one lies so near its bend that rounding decides (with these seeds, on some processors)."""
+    torch.manual_seed(seed)
+    layers = [each for _ in range(6) for each in (nn.Conv2d(8, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.ReLU())]
+    model = nn.Sequential(nn.Conv2d(3, 8, 1), *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+    assert isinstance(choose(model, torch.zeros(1, 3, 32, 32)), Layered)
 
 
 def test_of_large_networks_one_example_a_client_is_tried() -> None:
