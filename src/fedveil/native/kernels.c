@@ -171,8 +171,10 @@ VECTOR static int32_t next_accepted(Stream *stream)
     }
 }
 
-/* `count` draws (a multiple of 32) from the block `first` of the stream on, 16 side by side. */
-WIDE_VECTOR static size_t sample_wide(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count)
+/* `count` draws (a multiple of 32) from the block `first` of the stream on, 16 side by side. Of the memory that they are
+ * added to then, `item` bytes for each, the core is told while it computes. */
+WIDE_VECTOR static size_t sample_wide(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count,
+                                      const char *soon, size_t item)
 {
     __m512i keys[ROUNDS + 1];
     for (int round = 0; round <= ROUNDS; round++)
@@ -189,6 +191,8 @@ WIDE_VECTOR static size_t sample_wide(const Stream *stream, uint32_t first, int3
     size_t marked = 0;
     for (size_t start = 0; start < count; start += 2 * GROUP) {
         __m512i words[4];
+        for (size_t line = 0; line < 2 * GROUP * item; line += 64)
+            __builtin_prefetch(soon + start * item + line, 1);
         for (int i = 0; i < 4; i++) {
             words[i] = _mm512_xor_si512(_mm512_shuffle_epi8(counter, reversed), keys[0]);
             counter = _mm512_add_epi64(counter, step);
@@ -260,13 +264,15 @@ PAIRS static void blocks_by_two(const Stream *stream, uint32_t first, uint32_t *
 }
 
 /* As `sample_wide`, eight side by side. */
-VECTOR static size_t sample_narrow(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count)
+VECTOR static size_t sample_narrow(const Stream *stream, uint32_t first, int32_t *out, uint32_t *slow, size_t count,
+                                   const char *soon, size_t item)
 {
     const __m256i top = _mm256_set1_epi32((int32_t)0xffff0000), columns = _mm256_set1_epi32(63),
                   sign = _mm256_set1_epi32(INT32_MIN), most = _mm256_set1_epi32((1 << KNOT_BITS) - 1);
     uint32_t words[2 * PIECE] __attribute__((aligned(64)));
     size_t marked = 0;
     for (size_t at = 0; at < count; at += 8) {
+        __builtin_prefetch(soon + at * item, 1);
         if (at % PIECE == 0) {
             size_t blocks = (count - at < PIECE ? count - at : PIECE) / 2;
             (encrypts_pairs() ? blocks_by_two : blocks_by_one)(stream, first + (uint32_t)(at / 2), words, blocks);
@@ -296,7 +302,8 @@ static int release_row(Stream *stream, int lanes, char *values, Py_ssize_t item,
     for (size_t start = 0; start < size; start += CHUNK) {
         size_t count = size - start < CHUNK ? size - start : CHUNK;
         size_t whole = (count + 2 * GROUP - 1) / (2 * GROUP) * (2 * GROUP);
-        size_t marked = (lanes == 16 ? sample_wide : sample_narrow)(stream, (uint32_t)(start / 2), noise, slow, whole);
+        size_t marked = (lanes == 16 ? sample_wide : sample_narrow)(stream, (uint32_t)(start / 2), noise, slow, whole,
+                                                                    values + start * item, (size_t)item);
         for (size_t i = 0; i < marked && slow[i] < count; i++) {
             noise[slow[i]] = next_accepted(stream);
             if (PyErr_Occurred())
