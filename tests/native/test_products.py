@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedveil.native import products
 from fedveil.native.calls import VECTOR_WIDTHS
-from fedveil.native.products import multiply
+from fedveil.native.products import multiply, turned
 
 sizes = st.integers(1, 11) | st.integers(30, 70)
 
@@ -43,9 +43,32 @@ def test_products_are_those_of_pytorch_wherever_matrices_lie(
     assert torch.equal(room[:, rows], before[:, rows])
 
 
-def test_a_second_matrix_with_its_axes_exchanged_is_left_to_pytorch() -> None:
-    first, second = torch.randn(2, 3, 4), torch.randn(2, 5, 4).mT
+@pytest.mark.parametrize("lanes", [0, *VECTOR_WIDTHS])
+@given(st.integers(1, 4), sizes, sizes, sizes, st.booleans(), st.integers(0, 3), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_weights_of_a_layer_may_lie_as_a_layer_has_them(
+    lanes: int, count: int, rows: int, terms: int, columns: int, add: bool, apart: int, shared: bool
+) -> None:
+    generator = torch.Generator().manual_seed(rows * 10_000 + columns)
+    first = torch.randn(count, rows, terms, generator=generator)
+    weights = laid_out(count, columns, terms, turned=False, apart=apart, generator=generator)
+    weights = weights[:1].expand(count, -1, -1) if shared else weights
+    out = torch.randn(count, rows, columns, generator=generator)
+    expected = first.double() @ weights.mT.double() + (out.double() if add else 0)
+    with patch.object(products, "VECTOR_WIDTHS", (lanes,) if lanes else ()):
+        assert multiply(first, weights.mT, out, add=add) is out
+    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-4)
+
+
+def test_matrices_in_another_order_are_left_to_pytorch() -> None:
+    first, second = torch.randn(2, 3, 4), torch.randn(2, 4, 10)[..., ::2]
     torch.testing.assert_close(multiply(first, second, torch.empty(2, 3, 5)), first @ second)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (200, 300)])
+def test_a_matrix_is_turned_round(shape: tuple[int, int]) -> None:
+    matrices = torch.randn(2, *shape)
+    assert torch.equal(turned(matrices, torch.empty(2, *shape[::-1])), matrices.mT)
 
 
 @pytest.mark.parametrize("lanes", VECTOR_WIDTHS)

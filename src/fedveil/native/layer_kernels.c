@@ -605,41 +605,42 @@ static void NAME(collect)(const Shape *s, float *const *b) {
     }
 }
 
-/* Up to LANES weights of two outputs meet the inputs of n examples. */
-INLINE void NAME(meet)(const int n, int left, int size, const float *one, const float *two, const float *inputs,
-                       vec (*sum)[2]) {
-    vec first = NAME(load)(one, left), second = NAME(load)(two, left);
-    __builtin_prefetch(one + FAR), __builtin_prefetch(two + FAR);
+/* Up to LANES weights of m outputs meet the inputs of n examples. */
+INLINE void NAME(meet)(const int m, const int n, int left, ptrdiff_t size, const float *weights, const float *inputs, vec *sum) {
+    vec own[WIDEST];
+    for (int k = 0; k < m; k++)
+        own[k] = NAME(load)(weights + k * size, left), __builtin_prefetch(weights + k * size + FAR);
     for (int v = 0; v < n; v++) {
-        vec input = NAME(load)(inputs + (ptrdiff_t)v * size, left);
-        sum[v][0] = MM(fmadd)(first, input, sum[v][0]), sum[v][1] = MM(fmadd)(second, input, sum[v][1]);
+        vec input = NAME(load)(inputs + v * size, left);
+        for (int k = 0; k < m; k++)
+            sum[v * m + k] = MM(fmadd)(own[k], input, sum[v * m + k]);
     }
 }
 
-/* Outputs o and o + 1 of n examples of a dense layer, whose inputs are channels. */
-INLINE void NAME(outputs)(const int n, const Shape *s, const float *own, const float *inputs, float *outputs, int o) {
-    int size = s->channels, second = o + 1 < s->filters;
+/* Outputs o to o + m - 1 of n examples of a dense layer, whose inputs are channels. */
+INLINE void NAME(outputs)(const int m, const int n, const Shape *s, const float *own, const float *inputs, float *outputs, int o) {
+    int size = s->channels, last = size / LANES * LANES;
     const float *weights = own + s->weight + (ptrdiff_t)o * size;
-    vec sum[BLOCK][2];
-    for (int v = 0; v < n; v++)
-        sum[v][0] = sum[v][1] = MM(setzero)();
-    for (int i = 0; i < size / LANES * LANES; i += LANES)
-        NAME(meet)(n, LANES, size, weights + i, weights + second * size + i, inputs + i, sum);
-    int last = size / LANES * LANES; /* by itself: masks would slow down all others */
-    NAME(meet)(n, size - last, size, weights + last, weights + second * size + last, inputs + last, sum);
-    for (int v = 0; v < n; v++, outputs += s->filters) { /* with constant places: else the sums would live in memory */
-        outputs[o] = NAME(total)(sum[v][0]) + (s->bias < 0 ? 0 : own[s->bias + o]);
-        if (second)
-            outputs[o + 1] = NAME(total)(sum[v][1]) + (s->bias < 0 ? 0 : own[s->bias + o + 1]);
-    }
+    vec sum[BLOCK * WIDEST];
+#pragma GCC unroll 20
+    for (int t = 0; t < m * n; t++)
+        sum[t] = MM(setzero)();
+    for (int i = 0; i < last; i += LANES)
+        NAME(meet)(m, n, LANES, size, weights + i, inputs + i, sum);
+    NAME(meet)(m, n, size - last, size, weights + last, inputs + last, sum); /* by itself: masks would slow down all others */
+#pragma GCC unroll 20 /* with constant places: else the sums would live in memory */
+    for (int t = 0; t < m * n; t++)
+        outputs[t / m * s->filters + o + t % m] = NAME(total)(sum[t]) + (s->bias < 0 ? 0 : own[s->bias + o + t % m]);
 }
 
 static void NAME(dense)(const Shape *s, float *const *b) {
     for (int client = 0; client < s->clients; client++)
-        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o += 2)
+        for (int o = 0, end = (client + 1) * s->slots; o < s->filters; o += WIDEST)
             for (int e = client * s->slots; e < end; e += BLOCK) {
                 const float *own = b[0] + (ptrdiff_t)client * s->size, *inputs = b[1] + (ptrdiff_t)e * s->channels;
-                EACH(n, LEAST(end - e, BLOCK), NAME(outputs)(n, s, own, inputs, b[2] + (ptrdiff_t)e * s->filters, o))
+                float *out = b[2] + (ptrdiff_t)e * s->filters;
+                EACH(n, LEAST(end - e, BLOCK), EACH(m, LEAST(s->filters - o, WIDEST),
+                                                    NAME(outputs)(LEAST(m, WIDEST), n, s, own, inputs, out, o)))
             }
 }
 

@@ -17,8 +17,8 @@ from fedveil.native.small_layers import sizes_of
 MOST_TERMS, MOST_COLUMNS = 4096, 4096
 """Larger matrices are left to the library."""
 
-FEW_ROWS = 32
-"""Up to so many rows, turning a matrix round takes longer than what is gained by it (measured)."""
+MOST_ROWS, ROWS_PER_TERM = 256, 0.75
+"""With more rows than that it pays to turn the weights of a layer round before they are multiplied with (measured)."""
 
 LARGE_MATRIX = 1 << 14
 """From so many numbers on a matrix is turned round faster by itself than among others (measured)."""
@@ -38,7 +38,8 @@ def multiply(first: Tensor, second: Tensor, out: Tensor, *, add: bool = False) -
     if (count, terms, columns) != (second.shape[0], second.shape[1], out.shape[2]) or out.shape[:2] != (count, rows):
         raise ValueError(f"{tuple(first.shape)} times {tuple(second.shape)} is not {tuple(out.shape)}")
     if second.stride(2) != 1:
-        if rows <= FEW_ROWS and not add and first.is_contiguous() and out.is_contiguous():
+        few = rows <= min(ROWS_PER_TERM * terms, MOST_ROWS)
+        if few and not add and first.is_contiguous() and out.is_contiguous():
             sizes = sizes_of(clients=count, slots=rows, size=second.stride(0), bias=-1, channels=terms, filters=columns)
             call(Call(_DENSE, VECTOR_WIDTHS[0], count, sizes, _NO_ROOM, (second, first, out)))
             return out
