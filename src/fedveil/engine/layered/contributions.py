@@ -224,9 +224,13 @@ def product(inputs: Tensor, deltas: Tensor) -> Contribution:
         return Outer(inputs.squeeze(2), deltas.squeeze(2))
     if too_large(places, width, height):
         return Streamed(inputs, deltas)
-    x, g = inputs.flatten(0, 1), deltas.flatten(0, 1)
-    rows = torch.empty(len(g), height, width, dtype=g.dtype, device=g.device)
-    return Formed(multiply(g.mT, x, rows).view(count, slots, -1))
+    rows = torch.empty(count, slots, height, width, dtype=deltas.dtype, device=deltas.device)
+    if inputs.is_contiguous() and deltas.is_contiguous():
+        multiply(deltas.flatten(0, 1).mT, inputs.flatten(0, 1), rows.flatten(0, 1))
+    else:  # where they lie, example by example: copies cost more than calls
+        for slot in range(slots):
+            multiply(deltas[:, slot].mT, inputs[:, slot], rows[:, slot])
+    return Formed(rows.flatten(start_dim=2))
 
 
 def add_up(contribution: Contribution, factors: Tensor | None, out: Tensor) -> Tensor:

@@ -80,7 +80,10 @@ class CellWeights:
     def _by_example(self, values: Tensor) -> Tensor:
         """`[K, B, places, width]` of `[K, T, S, width]`."""
         count, _, _, width = values.shape
-        return values.transpose(1, 2).reshape(count, self.step.slots, -1, width)
+        by_sequence = values.transpose(1, 2)
+        if by_sequence.shape[1] == self.step.slots:
+            return by_sequence
+        return by_sequence.reshape(count, self.step.slots, -1, width)
 
     def inputs_gradient(self, of_input: Tensor) -> Tensor:
         """`[K, S, T, E]` of gradients by the gates `[K, T, S, G]`."""
