@@ -45,6 +45,10 @@ CHUNK_FLOATS = 8_000_000
 """Per-example gradients that may be held at a time, where single ones are formed: on other paths than the fused one, or
 for noise."""
 
+KEPT_FLOATS = 12_000_000
+"""Numbers that the layered path may keep of all examples side by side: with more of them they are fetched from ever
+farther away, with fewer there are ever more small operations (measured)."""
+
 GENERAL_TILE = 16
 """Most clients side by side on the general and the layered path: most of the gain, little waste on small cohorts."""
 
@@ -173,7 +177,7 @@ class Engine:
         expected = math.ceil(method.cohort.at(0, method.rounds).divisor(len(sizes)))
         if isinstance(self.gradients, Layered) and not method.noises_rows:
             kept = self.gradients.layout.size if method.example is None else slots * self.gradients.kept_floats
-            memory = max(CHUNK_FLOATS // max(kept, 1), 1)
+            memory = max(KEPT_FLOATS // max(kept, 1), 1)
         tiles = math.ceil(expected / max(min(memory, GENERAL_TILE, expected), 1))
         tile = math.ceil(expected / max(tiles, 1))  # as even as they can be: what a last tile lacks is padding
         tile = max(tile, 1)
