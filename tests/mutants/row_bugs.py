@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mutant import Mutant, Patch
-from source_lines import BOTH, CLIENT, GAUSSIAN, SANITISER
+from source_lines import BOTH, CLIENT, GAUSSIAN, SANITISER, STEP_ADDRESS
 
 _ROWS_NOISED = "source.add(Purpose.ROW_NOISE, addresses, noisy, self.row_std)"
 _VIEWED = "noisy = noisy.view(count, batch, size)\n"
@@ -75,13 +75,7 @@ ROW_BUGS = [
     Mutant(
         name="row noise reused across steps",
         bug="rows have the same noise in all local steps",
-        patches=(
-            Patch(
-                CLIENT,
-                "addresses = side.at(step)",
-                "addresses = side.at(0)",
-            ),
-        ),
+        patches=(Patch(CLIENT, STEP_ADDRESS, STEP_ADDRESS.replace("step", "0")),),
         scene="each row",
         caught_by=BOTH,
     ),

@@ -19,7 +19,8 @@ NOISED_SUMS = "total = sanitiser.noised_sums(sums.total, noise, addresses).to(pa
 CLIPPED_UPLOAD = "noisy = clipped(updates, norms, mechanism, layout, rows=1).double()"
 CLIPPED_AT_SERVER = "for update in clipped(updates, norms, mechanism, self.layout, self.most, self.declared):"
 REPORTED = "source.add(Purpose.REPORT_NOISE, addresses, reports, self.reporter.std)"
-STEP_ADDRESS = "addresses = [Address(broadcast.round, client, step) for client in clients]"
+STEP_ADDRESS = "addresses = side.at(step)"
+SIDE_ADDRESS = "side = SideBySide(broadcast.round, clients)"
 UPLOAD_ADDRESS = "addresses = [Address(round, client) for client in clients]\n    norms ="
 SERVER_ADDRESS = "rows, addresses = tally.declared, [Address(state.round)]"
 
