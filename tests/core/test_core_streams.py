@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedveil.core.streams import Address, Purpose, Streams
+from fedveil.core.streams import Address, Purpose, SideBySide, Streams
 
 WORDS = st.integers(0, 2**32 - 1)
 GOLDEN_BITS = "471b87e8ce71f7edd036536c62e97ed0"
@@ -177,3 +177,13 @@ def test_an_unseeded_key_is_32_bytes_of_the_systems_secure_source(monkeypatch: p
     assert [first.key, second.key] == drawn
     assert [len(key) for key in drawn] == [32, 32]
     assert not first.seeded
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**32 - 1), max_size=5), st.integers(0, 2**32 - 1))
+def test_addresses_side_by_side_are_those_of_each_client(round: int, clients: list[int], step: int) -> None:
+    side = SideBySide(round, clients)
+    addresses = [Address(round, client, step) for client in clients]
+    assert list(side.at(step)) == addresses
+    assert side.at(step)[1:3] == addresses[1:3]
+    assert np.array_equal(np.asarray(side.at(step), np.uint32), np.array(addresses, np.uint32).reshape(-1, 3))
+    assert list(side) == [Address(round, client) for client in clients]

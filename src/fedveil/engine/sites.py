@@ -20,8 +20,8 @@ from fedveil.engine.gradients import Batch
 from fedveil.method import VARYING_BATCHES, Method
 
 FETCHED_TOGETHER = 1 << 15
-"""Numbers of records that are fetched at once, about, where a step has fewer: few large operations are faster than many
-small ones, and what a core's own cache has no room for is fetched twice."""
+"""So many numbers of records are fetched at once, about, where a step has fewer: few large operations are faster than
+many small ones, but what a core's own cache has no room for is fetched twice."""
 
 
 @dataclass(frozen=True)

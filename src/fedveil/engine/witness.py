@@ -49,7 +49,9 @@ SAME, MOST_SAME, _NEAR = 2.0**-18, 5, 64.0
 """In standard deviations: what counts as the same noise; how often two of the points may have it by chance (more often
 with a probability of 2e-12); and how large a sum may be whose rounding to single precision does not blur that."""
 
-_MIXERS = torch.tensor([pow(0x9E3779B97F4A7C15, k, 1 << 64) - (1 << 63) | 1 for k in range(1, 1 + LOOKED_AT)])
+_MIXERS = torch.tensor(
+    [pow(0x9E3779B97F4A7C15, k, 1 << 64) - (1 << 63) | 1 for k in range(1, 1 + LOOKED_AT)], device="cpu"
+)
 """Odd numbers of 64 bits, one for each word of a fingerprint."""
 
 NEAR_ZERO = 2.0**20
