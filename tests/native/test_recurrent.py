@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedveil.native import recurrent
 from fedveil.native.calls import VECTOR_WIDTHS
-from fedveil.native.recurrent import PARTS, remember, remember_back
+from fedveil.native.recurrent import ROOM_PARTS, remember, remember_back
 
 WIDTHS = [0, *VECTOR_WIDTHS]
 sizes = st.integers(1, 5)
@@ -31,7 +31,7 @@ def lstm(inputs: Tensor, state: Tensor, memory: Tensor, weights: Tensor) -> tupl
 
 def room_of(gates: Tensor, state: Tensor, memory: Tensor) -> Tensor:
     count, times, sequences, width = gates.shape
-    room = torch.full((count, PARTS, times + 1, sequences, width // 4), float("nan"))
+    room = torch.full((count, ROOM_PARTS, times + 1, sequences, width // 4), float("nan"))
     room[:, 0, 0], room[:, 1, 0] = state, memory
     return room
 
@@ -93,7 +93,7 @@ def test_a_client_has_the_same_bits_in_any_company(lanes: int) -> None:
 MEMORY = {
     "gates": (2, 3, 4, 20),
     "matrix": (2, 5, 20),
-    "room": (2, PARTS, 4, 4, 5),
+    "room": (2, ROOM_PARTS, 4, 4, 5),
     "arrived": (2, 3, 4, 5),
     "weights": (2, 20, 5),
     "slopes": (2, 3, 4, 20),

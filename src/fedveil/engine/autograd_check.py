@@ -23,7 +23,7 @@ from fedveil.mechanisms.clip import Limit
 AGREE = 1e-3
 """Of a layer's gradient: far more than rounding does, far less than a mistake."""
 
-NEAR = 1e-5
+MOVED_BY = 1e-5
 """How far weights are moved, of themselves, to see how much of a difference is due to rounding.
 
 Where two ways of rounding meet a ReLU or a max pool at its bend, one of them may fall on the other side. In one of ten
@@ -59,7 +59,7 @@ def disagreement(
         problem = _difference(found, expected, made.layout)
         if problem is not None:
             noise = torch.randn(moved.shape, generator=torch.Generator().manual_seed(1), dtype=moved.dtype)
-            around = [_outcome(autograd, moved * (1 + side * NEAR * noise), batch, limit) for side in (1, -1)]
+            around = [_outcome(autograd, moved * (1 + side * MOVED_BY * noise), batch, limit) for side in (1, -1)]
             problem = _difference(found, expected, made.layout, around)
     return problem
 

@@ -21,7 +21,7 @@ from fedveil.engine.gradients import Batch
 CLOSE = 1e-3
 """Of the gradient's length: more than rounding does, less than a neighbour that is looked at."""
 
-TRIES = 3
+MOST_TRIES = 3
 """A ReLU may fall on the other side of its bend, by chance, where batches of one and of two round differently; where
 examples meet they do so in every try."""
 
@@ -93,7 +93,7 @@ class WholeBatches:
         shape = batch.inputs.shape[2:]
         if shape not in self._sound:
             try:
-                self._sound[shape] = any(self._tried(parameters, batch, number) for number in range(TRIES))
+                self._sound[shape] = any(self._tried(parameters, batch, number) for number in range(MOST_TRIES))
             except Exception:  # a user's network can fail in any way; the other path then says how
                 self._sound[shape] = False
         return self._sound[shape]

@@ -17,7 +17,7 @@ from fedveil.native.small_layers import sizes_of
 MOST_TERMS, MOST_COLUMNS = 4096, 4096
 """Larger matrices are left to the library."""
 
-MOST_ROWS, ROWS_PER_TERM = 256, 0.75
+MOST_UNTURNED_ROWS, UNTURNED_ROWS_PER_TERM = 256, 0.75
 """With more rows than that it pays to turn the weights of a layer round before they are multiplied with (measured)."""
 
 LARGE_MATRIX = 1 << 14
@@ -38,7 +38,7 @@ def multiply(first: Tensor, second: Tensor, out: Tensor, *, add: bool = False) -
     if (count, terms, columns) != (second.shape[0], second.shape[1], out.shape[2]) or out.shape[:2] != (count, rows):
         raise ValueError(f"{tuple(first.shape)} times {tuple(second.shape)} is not {tuple(out.shape)}")
     if second.stride(2) != 1:
-        few = rows <= min(ROWS_PER_TERM * terms, MOST_ROWS)
+        few = rows <= min(UNTURNED_ROWS_PER_TERM * terms, MOST_UNTURNED_ROWS)
         if few and not add and first.is_contiguous() and out.is_contiguous():
             sizes = sizes_of(clients=count, slots=rows, size=second.stride(0), bias=-1, channels=terms, filters=columns)
             call(Call(_DENSE, VECTOR_WIDTHS[0], count, sizes, _NO_ROOM, (second, first, out)))

@@ -13,8 +13,8 @@ from torch import Tensor
 from fedveil.native.calls import VECTOR_WIDTHS, Call, call
 from fedveil.native.small_layers import sizes_of
 
-PARTS = 3
-"""Of a room `[K, PARTS, T + 1, S, H]`: states, memories, and the tangents of memories, from before the first moment."""
+ROOM_PARTS = 3
+"""Of a room `[K, ROOM_PARTS, T + 1, S, H]`: states, memories and their tangents, from before the first moment on."""
 
 _REMEMBER, _BACK = 16, 17
 _NO_ROOM = np.zeros(16, np.float32)
@@ -89,7 +89,7 @@ def remember_back(gates: Tensor, room: Tensor, arrived: Tensor, weights: Tensor,
 def _sizes(gates: Tensor, room: Tensor) -> tuple[int, int, int, int]:
     """K, T, S, H"""
     count, times, sequences, width = gates.shape
-    _check(room, (count, PARTS, times + 1, sequences, width // 4))
+    _check(room, (count, ROOM_PARTS, times + 1, sequences, width // 4))
     return count, times, sequences, width // 4
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedveil.engine.layered.held import Held
 from fedveil.engine.layered.step import LeafStep
 from fedveil.native.products import multiply, turned
-from fedveil.native.recurrent import PARTS, remember, remember_back, tanh
+from fedveil.native.recurrent import ROOM_PARTS, remember, remember_back, tanh
 
 
 class CellWeights:
@@ -105,7 +105,7 @@ class LongShort(torch.autograd.Function):
     def forward(ctx: Any, inputs: Tensor, state: Tensor, memory: Tensor, anchor: Tensor, cell: CellWeights) -> Any:
         by_time, gates = cell.input_gates(inputs, cell.bias)
         count, times, sequences, _ = gates.shape
-        room = cell.step.arena.take(inputs, count, PARTS, times + 1, sequences, cell.hidden)
+        room = cell.step.arena.take(inputs, count, ROOM_PARTS, times + 1, sequences, cell.hidden)
         room[:, 0, 0].copy_(state)
         room[:, 1, 0].copy_(memory)
         remember(gates, cell.turned(cell.by_state), room)
