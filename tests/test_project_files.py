@@ -11,13 +11,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from fedveil.cli import cli
 from fedveil.zoo import ZOO
 
 ROOT = Path(__file__).parent.parent
@@ -178,3 +181,23 @@ def test_what_a_benchmark_takes_from_the_package_is_there(path: Path) -> None:
                 files = [folder / f"{name.name}{end}" for end in (".py", ".pyi")]  # compiled modules may be missing
                 there = hasattr(module, name.name) or any(file.exists() for file in files)
                 assert there, f"{line.module} has no {name.name}"
+
+
+def commands(group: click.Group) -> Iterator[click.Command]:
+    for command in group.commands.values():
+        yield from commands(command) if isinstance(command, click.Group) else [command]
+
+
+def test_what_commands_leave_in_the_checkout_is_none_of_the_project() -> None:
+    """Linters go over all that is not ignored: after the README's first command its second one must not fail."""
+    left = {
+        Path(option.default).parts[0]
+        for command in commands(cli)
+        for option in command.params
+        if isinstance(option.type, click.Path) and isinstance(option.default, str | Path)
+        if not Path(option.default).suffix  # a folder
+    }
+    assert {"fedveil-demo", "federation-demo", "federation", "fedveil-site"} <= left
+    ignored = text_of(".gitignore").splitlines()
+    assert [name for name in sorted(left) if f"/{name}/" not in ignored] == []
+    assert "/fedveil-signing.key" in ignored
