@@ -109,3 +109,11 @@ def test_a_network_that_goes_by_its_values_is_refused_before_a_round_is_paid_for
     settings = {**SMALL, "model.name": f"{own}:Choosing"}
     with pytest.raises(FedveilError, match=r"^model: it can't be vectorised over clients and examples"):
         run("fed-cdp", settings, seed=1, out=tmp_path / "run", workers=1, dataset=sentences())
+
+
+def test_words_that_the_network_does_not_know_are_refused_before_a_round_is_paid_for(own: str, tmp_path: Path) -> None:
+    words = torch.arange(21).repeat(15)[:300].view(60, 5)
+    unknown = from_tensors("unknown", (words[:48], torch.arange(48) % 3), (words[48:], torch.arange(12) % 3), 3)
+    settings = {**SMALL, "model.name": f"{own}:layer"}
+    with pytest.raises(FedveilError, match=r"does not take all tokens, which go up to 20 \(an embedding of n words"):
+        run("fed-cdp", settings, seed=1, out=tmp_path / "run", workers=1, dataset=unknown)

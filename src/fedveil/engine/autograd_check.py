@@ -58,8 +58,8 @@ def disagreement(
         found, expected = _outcome(made, moved, batch, limit), _outcome(autograd, moved, batch, limit)
         problem = _difference(found, expected, made.layout)
         if problem is not None:
-            noise = torch.randn(moved.shape, generator=torch.Generator().manual_seed(1), dtype=moved.dtype)
-            around = [_outcome(autograd, moved * (1 + side * MOVED_BY * noise), batch, limit) for side in (1, -1)]
+            directions = torch.randn(moved.shape, generator=torch.Generator().manual_seed(1), dtype=moved.dtype)
+            around = [_outcome(autograd, moved * (1 + side * MOVED_BY * directions), batch, limit) for side in (1, -1)]
             problem = _difference(found, expected, made.layout, around)
     return problem
 

@@ -136,6 +136,25 @@ def _probes(count: int, input_shape: Sequence[int], tokens: bool) -> Tensor:
     return torch.rand(count, *input_shape, generator=generator)
 
 
+def check_tokens(model: nn.Module, records: Tensor, name: str) -> None:
+    """Refuse tokens that the network does not know: tried on the record with the largest one."""
+    if not len(records):
+        return
+    largest = records.flatten(1).amax(dim=1)
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), without_torch_warnings():
+            model(records[largest.argmax()].unsqueeze(0))
+    except Exception as error:  # a user's module can fail in any way
+        raise FedveilError(
+            f"model: {name} does not take all tokens, which go up to {int(largest.max())}"
+            f" (an embedding of n words knows 0 to n - 1): {_cause(error)}"
+        ) from error
+    finally:
+        model.train(training)
+
+
 def _check_features(features: FixedFeatures, probe: Tensor, name: str) -> None:
     """Fixed features are computed for many records at once, so one must not change another beyond rounding."""
     with torch.no_grad():

@@ -23,7 +23,7 @@ from fedveil.engine.sanitiser import check_rounding
 from fedveil.engine.server_state import ServerState, initial_state
 from fedveil.engine.sites import Sites
 from fedveil.models.layer_counts import known_layers
-from fedveil.models.registry import build
+from fedveil.models.registry import build, check_tokens
 from fedveil.runs.outlook import Change, divided, files_of, promised, resolve_for
 
 
@@ -124,6 +124,8 @@ def prepare(
     if spec.model.name == "scattering":
         for part in (dataset.train, dataset.validation):
             check_brightness(f"data set '{dataset.name}'", part.inputs)
+    for part in (dataset.train, dataset.validation) if dataset.tokens else ():
+        check_tokens(model, part.inputs, spec.model.name)
     layers = Layout.of(model).group_count
     assert layers == (known_layers(spec.model.name, dataset.input_shape, spec.model.options) or layers), model
     outlook = promised(spec, dataset.outline, partition, layers)
